@@ -1,0 +1,29 @@
+"""Parameter spaces, designs of experiments, and ensembles as labelled arrays in memory and on disk."""
+
+from ._dataset import to_dataset as to_dataset
+from ._design import Design as Design
+from ._design import as_design as as_design
+from ._design import sample as sample
+from ._design import subset as subset
+from ._distributions import AbstractDistribution as AbstractDistribution
+from ._distributions import LogNormal as LogNormal
+from ._distributions import LogUniform as LogUniform
+from ._distributions import Normal as Normal
+from ._distributions import Uniform as Uniform
+from ._ensemble import Ensemble as Ensemble
+from ._fields import GaussianRandomField as GaussianRandomField
+from ._label import ADVICE as ADVICE
+from ._label import Label as Label
+from ._label import Source as Source
+from ._label import Status as Status
+from ._label import label as label
+from ._solution import Output as Output
+from ._solution import Solution as Solution
+from ._solution import as_outputs as as_outputs
+from ._solution import finish as finish
+from ._space import DISTRIBUTIONS as DISTRIBUTIONS
+from ._space import ParameterSpace as ParameterSpace
+from ._store import load_ensemble as load_ensemble
+from ._store import open_ensemble as open_ensemble
+from ._store import save_ensemble as save_ensemble
+from ._store import write_atomically as write_atomically

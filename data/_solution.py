@@ -1,0 +1,82 @@
+"""What a solve returns, whoever answered: a solver, a surrogate or a guard."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ._label import Label, Source, Status, label
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """One output of a simulator.
+
+    **Arguments:**
+
+    - `unit`: its unit; empty if dimensionless.
+    - `dims`: names of its space dimensions, `()` for a scalar at each time, `("x",)` for a field on a line.
+    """
+
+    unit: str = ""
+    dims: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "dims", tuple(self.dims))
+
+
+def as_outputs(outputs: Mapping[str, Output] | tuple[str, ...] | list[str]) -> dict[str, Output]:
+    """Outputs by name; bare names become scalar outputs without a unit."""
+    if isinstance(outputs, str):
+        raise ValueError(f"expected a tuple of output names, got the text {outputs!r}; write ({outputs!r},).")
+    if not isinstance(outputs, Mapping):
+        outputs = {name: Output() for name in outputs}
+    if not outputs:
+        raise ValueError("expected at least one output, got none.")
+    return dict(outputs)
+
+
+class Solution(eqx.Module):
+    """Times, labelled values, and what became of the member.
+
+    For one member the shapes are those below; a batch has the same fields with a leading member axis.
+
+    - `times`: `(time,)`, in the simulator's time unit.
+    - `values`: one array `(time, *space)` per output. NaN throughout if the status is not `ok`.
+    - `status`: `Label` of `Status`.
+    - `steps`: number of steps tried; 0 for a surrogate.
+    - `source`: `Label` of `Source`, who answered.
+    - `error`: the stated error, half-width of the calibrated band per value; `None` if the answer is a solver's.
+    - `bound`: the surrogate's own estimate of its relative error on this member, a scalar; `None` likewise.
+    """
+
+    times: jax.Array
+    values: dict[str, jax.Array]
+    status: Label
+    steps: jax.Array
+    source: Label
+    error: dict[str, jax.Array] | None = None
+    bound: jax.Array | None = None
+
+
+def finish(times, values, status, steps=0, source=Source.solver, error=None, bound=None) -> Solution:
+    """A member's `Solution`: values that are not finite change an `ok` status; a failed member is NaN throughout."""
+    status = jnp.asarray(status, dtype=jnp.int32)
+    finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values.values()]).all()
+    status = jnp.where((status == Status.ok) & ~finite, Status.bad_output, status)
+    ok = status == Status.ok
+
+    def mask(value):
+        return jnp.where(ok, value, jnp.nan)
+
+    return Solution(
+        times=times,
+        values={name: mask(value) for name, value in values.items()},
+        status=label(status, Status),
+        steps=jnp.asarray(steps, dtype=jnp.int32),
+        source=label(source, Source),
+        error=None if error is None else {name: mask(value) for name, value in error.items()},
+        bound=bound,
+    )

@@ -1,0 +1,20 @@
+"""Simulators, and the engine that solves ensembles of them over devices."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ._decay import Decay as Decay
+from ._devices import pick_devices as pick_devices
+from ._devices import shard as shard
+from ._fingerprint import fingerprint as fingerprint
+from ._lotka_volterra import LotkaVolterra as LotkaVolterra
+from ._numerics import Numerics as Numerics
+from ._ode import ODESimulator as ODESimulator
+from ._simulator import AbstractSimulator as AbstractSimulator
+from ._simulator import read_times as read_times
+from ._solve import solve_ensemble as solve_ensemble
+
+REGISTRY: dict[str, Callable[..., Any]] = {
+    "decay": Decay,
+    "lotka_volterra": LotkaVolterra,
+}

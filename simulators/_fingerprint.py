@@ -1,0 +1,110 @@
+"""A fingerprint of what a simulator computes, so that a surrogate knows whom it stands for.
+
+Two simulators have one fingerprint when their equations, constants, parameter names and outputs are the same.
+Comments, docstrings, layout, solver settings, parameter bounds and saved times do not count.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import textwrap
+import types
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+NOT_PHYSICS = ("numerics", "times", "description", "reference", "name")
+
+
+def fingerprint(simulator: Any) -> str:
+    """SHA-256, in hexadecimal, of what a simulator computes; see the module's docstring."""
+    return hashlib.sha256(json.dumps(_describe(simulator, ()), sort_keys=True).encode()).hexdigest()
+
+
+def _describe(thing: Any, seen: tuple[int, ...]) -> Any:
+    """`thing` as JSON-ready data that is equal for equal meaning; `seen` breaks cycles of functions."""
+    if thing is None or isinstance(thing, (bool, int, float, str)):
+        return repr(thing)
+    if id(thing) in seen:
+        return "recursive"
+    seen = (*seen, id(thing))
+    if isinstance(thing, (np.ndarray, jax.Array, np.generic)):
+        return ["array", np.asarray(thing).tolist()]
+    if isinstance(thing, (list, tuple)):
+        return [_describe(item, seen) for item in thing]
+    if isinstance(thing, dict):
+        return {str(key): _describe(value, seen) for key, value in thing.items()}
+    if type(thing).__name__ == "ParameterSpace":
+        return [[name, len(d.shape), d.unit] for name, d in thing.items()]
+    if isinstance(thing, types.FunctionType):
+        return _describe_function(thing, seen)
+    if isinstance(thing, eqx.Module):
+        return _describe_module(thing, seen)
+    return f"{type(thing).__module__}.{type(thing).__qualname__}:{getattr(thing, '__qualname__', '')}"
+
+
+def _describe_module(module: eqx.Module, seen: tuple[int, ...]) -> Any:
+    kind = type(module)
+    fields = {k: _describe(v, seen) for k, v in vars(module).items() if k not in NOT_PHYSICS}
+    # the generic ODESimulator is its functions; every other class has its equations in its own source
+    source = "" if kind.__name__ == "ODESimulator" else _source_of_class(kind)
+    return [kind.__qualname__, source, fields]
+
+
+def _describe_function(function: types.FunctionType, seen: tuple[int, ...]) -> Any:
+    if function.__module__.partition(".")[0] in ("jax", "numpy", "diffrax", "equinox", "scipy"):
+        return f"{function.__module__}.{function.__qualname__}"
+    closure = inspect.getclosurevars(function)
+    used = {
+        name: _describe(value, seen)
+        for name, value in sorted((closure.globals | closure.nonlocals).items())
+        if not isinstance(value, (types.ModuleType, type))
+    }
+    defaults = _describe(list(function.__defaults__ or ()), seen)
+    return [_source_of_function(function), used, defaults]
+
+
+def _source_of_function(function: types.FunctionType) -> str:
+    """The function's syntax tree as text, or its bytecode where no source is to be had."""
+    code = function.__code__
+    try:
+        tree = ast.parse(Path(code.co_filename).read_text())
+    except (OSError, SyntaxError, ValueError):
+        return f"bytecode {code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
+    found = [node for node in ast.walk(tree) if _starts(node, code)]
+    if not found:
+        return f"bytecode {code.co_code.hex()} {code.co_names!r}"
+    return " ".join(_canonical(node) for node in found)
+
+
+def _starts(node: ast.AST, code: types.CodeType) -> bool:
+    """Whether `node` is the definition that compiled to `code`."""
+    if isinstance(node, ast.Lambda):
+        if code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
+            return False
+        columns = [start for _, _, start, _ in code.co_positions() if start]
+        end = node.end_col_offset if node.end_lineno == node.lineno else None
+        return not columns or (node.col_offset <= min(columns) and (end is None or min(columns) < end))
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        return node.name == code.co_name and first == code.co_firstlineno
+    return False
+
+
+def _source_of_class(kind: type) -> str:
+    try:
+        return _canonical(ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0])
+    except (OSError, SyntaxError, TypeError):
+        return kind.__qualname__
+
+
+def _canonical(node: ast.AST) -> str:
+    """A syntax tree as text without positions, docstrings and annotations' layout."""
+    for inner in ast.walk(node):
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and ast.get_docstring(inner):
+            inner.body = inner.body[1:] or [ast.Pass()]
+    return ast.dump(node)

@@ -1,0 +1,115 @@
+"""Any system of ordinary differential equations, from functions."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Output, ParameterSpace, Solution, Status, as_outputs, finish
+from ._numerics import Numerics
+from ._simulator import AbstractSimulator, as_times, read_times
+
+
+class ODESimulator(AbstractSimulator):
+    """dy/dt = f(t, y, p), y(times[0]) = y0(p).
+
+    **Arguments:**
+
+    - `vector_field`: `f(t, y, p)`, with `p` the parameters by name; returns the shape of `y`.
+    - `initial_state`: `y0(p)`, an array or a pytree of arrays.
+    - `parameters`: the parameter space.
+    - `times`: saved times, `(time,)`.
+    - `outputs`: names, or names with `data.Output(unit=...)`; one for each component of the state, unless `observe`
+      is given.
+    - `observe`: `g(t, y, p)` returning one value per output by name, for outputs that are not the state itself.
+    - `numerics`: solver and tolerances.
+    - `name`, `description`, `reference`, `time_unit`: text for listings and labels.
+
+    **Raises:** `ValueError` if names clash or times do not increase.
+    """
+
+    vector_field: Callable
+    initial_state: Callable
+    parameters: ParameterSpace = eqx.field(static=True)
+    times: np.ndarray = eqx.field(converter=as_times)
+    outputs: dict[str, Output] = eqx.field(static=True, converter=as_outputs)
+    observe: Callable | None = None
+    numerics: Numerics = Numerics()
+    name: str = eqx.field(default="ode", static=True)
+    description: str = eqx.field(default="", static=True)
+    reference: str = eqx.field(default="", static=True)
+    time_unit: str = eqx.field(default="", static=True)
+    coordinates: dict[str, np.ndarray] = eqx.field(default_factory=dict)
+
+    def __check_init__(self):
+        reserved = {"member", "time", "status", "steps", "source", "metadata"}
+        clash = (set(self.outputs) & set(self.parameters)) | ((set(self.outputs) | set(self.parameters)) & reserved)
+        if clash:
+            raise ValueError(
+                f"expected different names for parameters and outputs, none of {', '.join(sorted(reserved))}; "
+                f"rename {', '.join(sorted(clash))}."
+            )
+
+    def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
+        p = self.parameters.read(params)
+        dtype = jnp.result_type(*p.values())
+        times = jnp.asarray(read_times(self.times, ts), dtype)
+        known = jnp.stack([jnp.all(jnp.isfinite(value)) for value in p.values()]).all()
+        p = {name: jnp.where(known, value, 1).astype(dtype) for name, value in p.items()}
+        y0 = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.initial_state(p))
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(self.vector_field),
+            self.numerics.solver,
+            t0=jnp.asarray(self.times[0], dtype),
+            t1=times[-1],
+            dt0=self.numerics.step,
+            y0=y0,
+            args=p,
+            saveat=diffrax.SaveAt(ts=times),
+            stepsize_controller=self.numerics.controller,
+            max_steps=self.numerics.max_steps,
+            throw=False,  # an exception would need a host callback and stop every member
+        )
+        values = self._observe(times, solution.ys, p)
+        status = jnp.where(known, _status(solution), Status.bad_parameter)
+        return finish(times, values, status, solution.stats["num_steps"])
+
+    def cheaper(self) -> Iterable[tuple[str, AbstractSimulator]]:
+        from ._cheaper import ode_ladder
+
+        return ode_ladder(self)
+
+    def _observe(self, times: jax.Array, states: Any, p: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        if self.observe is not None:
+            values = jax.vmap(lambda t, y: self.observe(t, y, p))(times, states)  # type: ignore[misc]
+            if not isinstance(values, Mapping) or set(values) != set(self.outputs):
+                raise ValueError(f"observe: expected a mapping with the outputs {', '.join(self.outputs)}.")
+            return {name: values[name] for name in self.outputs}
+        return dict(zip(self.outputs, components(states, tuple(self.outputs)), strict=True))
+
+
+def components(states: Any, names: tuple[str, ...]) -> list[jax.Array]:
+    """The components of a state saved at every time, `(time,)` each: columns of an array, or leaves of a pytree."""
+    leaves = jax.tree.leaves(states)
+    if len(leaves) == 1 and leaves[0].ndim == 2:
+        leaves = list(leaves[0].T)
+    if len(leaves) != len(names):
+        raise ValueError(
+            f"outputs: expected one name for each of the {len(leaves)} components of the state, got {len(names)} "
+            f"({', '.join(names)}); name them all or give `observe`."
+        )
+    return leaves
+
+
+def _status(solution: diffrax.Solution) -> jax.Array:
+    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(solution.ys)]).all()
+    results = diffrax.RESULTS
+    return jnp.where(
+        solution.result == results.successful,
+        jnp.where(finite, Status.ok, Status.non_finite),
+        jnp.where(solution.result == results.max_steps_reached, Status.max_steps, Status.solver_failed),
+    )
