@@ -25,6 +25,11 @@ def fingerprint(simulator: Any) -> str:
     return hashlib.sha256(json.dumps(_describe(simulator, ()), sort_keys=True).encode()).hexdigest()
 
 
+def same_function(one: Any, other: Any) -> bool:
+    """Whether two functions compute the same: one object, or equal source and constants."""
+    return one is other or _describe(one, ()) == _describe(other, ())
+
+
 def _describe(thing: Any, seen: tuple[int, ...]) -> Any:
     """`thing` as JSON-ready data that is equal for equal meaning; `seen` breaks cycles of functions."""
     if thing is None or isinstance(thing, (bool, int, float, str)):

@@ -78,7 +78,8 @@ def solve_ensemble(
         outputs=simulator.outputs,
         coordinates=simulator.coordinates,
         time_unit=getattr(simulator, "time_unit", ""),
-        metadata=_record(simulator, design, precision, chosen, seed) | {"seconds": seconds, "compile_seconds": compiling},
+        metadata=_record(simulator, design, precision, chosen, seed)
+        | {"seconds": seconds, "compile_seconds": compiling},
     )
 
 
@@ -121,7 +122,7 @@ def _solve_batches(simulator, design: Design, times, devices, batch_size, seed, 
 
 def _compiled(simulator, times, inputs, devices, seed) -> Callable:
     """The compiled ensemble solve for these shapes; from the cache where it is there."""
-    shared, static = eqx.partition(simulator, eqx.is_array_like)
+    shared, static = eqx.partition(simulator, lambda leaf: isinstance(leaf, jax.Array))
     shapes = tuple((name, value.shape) for name, value in inputs.items())
     times = None if times is None else tuple(np.asarray(times, np.float64).tolist())
     key = _key(static, (times, shapes, tuple(devices), seed, jnp.result_type(float)))
@@ -147,7 +148,9 @@ def _compiled(simulator, times, inputs, devices, seed) -> Callable:
 def _key(static: Any, rest: tuple) -> Any:
     """A key for the cache, or `None` if the simulator holds something that cannot be compared."""
     leaves, structure = jax.tree.flatten(static)
-    key = (structure, tuple(leaves), rest)
+    # constants such as times are NumPy arrays, compared by content
+    comparable = ((leaf.shape, leaf.dtype, leaf.tobytes()) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves)
+    key = (structure, tuple(comparable), rest)
     try:
         hash(key)
     except TypeError:

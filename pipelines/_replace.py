@@ -1,0 +1,137 @@
+"""Calls written against diffrax and scipy, answered by a guarded solver where it stands for them.
+
+A call is the one that the surrogate stands for if its vector field, its initial state and its saved times are the
+simulator's. Any other call goes to the library it was written for, with the user's own settings, and a warning says
+what differed.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Solution, Source, label
+from ..simulators import ODESimulator, same_function
+
+if TYPE_CHECKING:
+    from ._guard import GuardedSolver
+
+HARMLESS = {"stepsize_controller", "max_steps", "throw", "adjoint", "progress_meter"}
+
+
+def diffeqsolve(guarded: "GuardedSolver", terms, solver, t0, t1, dt0, y0, args=None, **options: Any) -> diffrax.Solution:
+    """`diffrax.diffeqsolve`, answered by the surrogate if it is the call that the surrogate stands for.
+
+    **Returns:** a `diffrax.Solution`; `stats["source"]` says who answered.
+    """
+
+    def by_diffrax():
+        solution = diffrax.diffeqsolve(terms, solver, t0, t1, dt0, y0, args, **options)
+        return _with_source(solution, Source.solver)
+
+    saved = options.get("saveat", diffrax.SaveAt(t1=True))
+    field = terms.vector_field if isinstance(terms, diffrax.ODETerm) else None
+    difference = _difference(guarded, field, args, t0, _only_times(saved), y0)
+    unusual = sorted(set(options) - HARMLESS - {"saveat"})
+    difference = difference or (f"the option {unusual[0]} is used" if unusual else None)
+    if difference is not None:
+        _tell("diffeqsolve", "diffrax", difference)
+        return by_diffrax()
+
+    answer = guarded.surrogate.solve(args, _only_times(saved))
+    template = eqx.filter_eval_shape(by_diffrax)
+
+    def by_surrogate():
+        blank = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, template
+        )
+        ys = _states(answer).astype(template.ys.dtype)
+        solution = eqx.tree_at(lambda s: (s.ts, s.ys), blank, (answer.times.astype(template.ts.dtype), ys))
+        return _with_source(solution, Source.surrogate)
+
+    accept = guarded.accepts(args, answer) & _same_state(guarded, y0, args)
+    if not isinstance(accept, jax.core.Tracer):
+        return by_surrogate() if accept else by_diffrax()
+    rest = eqx.filter(template, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+    chosen = jax.lax.cond(
+        accept, lambda: eqx.filter(by_surrogate(), eqx.is_array), lambda: eqx.filter(by_diffrax(), eqx.is_array)
+    )
+    return eqx.combine(chosen, rest)
+
+
+def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=None, **options: Any):
+    """`scipy.integrate.solve_ivp`, answered by the surrogate if it is the call that the surrogate stands for.
+
+    **Returns:** scipy's result (t, y, sol, success, message, ...) with one field more, `source`.
+    """
+    import scipy.integrate
+    import scipy.optimize
+
+    arguments = options.get("args")
+    args = arguments[0] if isinstance(arguments, tuple) and len(arguments) == 1 else None
+    unusual = sorted(name for name in ("events", "dense_output", "vectorized") if options.get(name))
+    difference = _difference(guarded, fun, args, t_span[0], t_eval, np.asarray(y0))
+    difference = difference or (f"the option {unusual[0]} is used" if unusual else None)
+    if difference is not None:
+        _tell("solve_ivp", "scipy", difference)
+    else:
+        answer = guarded.surrogate.solve(args, t_eval)  # type: ignore[arg-type]
+        if guarded.accepts(args, answer) & _same_state(guarded, np.asarray(y0), args):  # type: ignore[arg-type]
+            return scipy.optimize.OptimizeResult(
+                t=np.asarray(answer.times, np.float64), y=np.asarray(_states(answer), np.float64).T, sol=None,
+                t_events=None, y_events=None, nfev=0, njev=0, nlu=0, status=0, success=True, source="surrogate",
+                message=f"Answered by the surrogate; estimated relative error {float(answer.bound):.2g}.",
+            )  # fmt: skip
+    result = scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, **options)
+    result["source"] = "solver"
+    return result
+
+
+def _difference(guarded: "GuardedSolver", field, args, t0, times, y0) -> str | None:
+    """What makes a call another one than the surrogate stands for, or `None`."""
+    simulator = guarded.simulator
+    if not isinstance(simulator, ODESimulator) or simulator.observe is not None:
+        return "the simulator's outputs are not its state"
+    if field is None or not same_function(field, simulator.vector_field):
+        return "the vector field is not the simulator's"
+    if not isinstance(args, Mapping) or set(args) != set(guarded.parameters):
+        return f"args are not the parameters {', '.join(guarded.parameters)}"
+    if times is None or not guarded.knows_times(times):
+        return "the saved times are not times of the surrogate"
+    if isinstance(t0, jax.core.Tracer) or not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
+        return f"t0 is not {guarded.times[0]:g}"
+    if jnp.shape(y0) != (len(guarded.outputs),):
+        return f"y0 has not the shape ({len(guarded.outputs)},)"
+    return None
+
+
+def _tell(call: str, library: str, difference: str) -> None:
+    warnings.warn(f"{call}: {library} answered, since {difference}.", stacklevel=4)
+
+
+def _only_times(saveat: diffrax.SaveAt):
+    """The times of a `SaveAt(ts=...)` that saves nothing else, or `None`."""
+    save = saveat.subs
+    plain = isinstance(save, diffrax.SubSaveAt) and not (save.t0 or save.t1 or save.steps or saveat.dense)
+    return save.ts if plain and save.fn is diffrax.SubSaveAt().fn else None
+
+
+def _same_state(guarded: "GuardedSolver", y0, args) -> jax.Array:
+    """Whether `y0` is the simulator's initial state for these parameters, to rounding, as data."""
+    expected = guarded.simulator.initial_state(guarded.parameters.read(args))  # type: ignore[attr-defined]
+    return jnp.all(jnp.abs(jnp.asarray(y0) - expected) <= 1e-6 * jnp.abs(expected))
+
+
+def _states(answer: Solution) -> jax.Array:
+    """The outputs as the state of the simulator, `(time, component)`."""
+    return jnp.stack(list(answer.values.values()), axis=-1)
+
+
+def _with_source(solution: diffrax.Solution, source: Source) -> diffrax.Solution:
+    stats = {name: value for name, value in solution.stats.items() if name != "source"}
+    return eqx.tree_at(lambda s: s.stats, solution, stats | {"source": label(source, Source)})
