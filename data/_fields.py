@@ -66,7 +66,10 @@ class GaussianRandomField(AbstractDistribution):
         wavenumber = 2 * np.pi * np.arange(1, self.modes + 1) / self.length
         scale = np.sqrt(self.variance) * (wavenumber**2 + self.shift) ** (-self.exponent / 2)
         normals = np.stack(
-            [np.random.Generator(np.random.Philox(key=[seed, int(i)])).standard_normal((2, self.modes)) for i in indices]
+            [
+                np.random.Generator(np.random.Philox(key=[seed, int(i)])).standard_normal((2, self.modes))
+                for i in indices
+            ]
         )
         # basis sqrt(2/L) cos, sqrt(2/L) sin: irfft gives (2/n) Re(c exp(ikx)), hence the factor n/2
         coefficients = np.sqrt(2 / self.length) * scale * (normals[:, 0] - 1j * normals[:, 1]) * points / 2

@@ -56,7 +56,11 @@ def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: floa
         few = len(calibration.errors) < 1 / risk - 1
         warnings.warn(
             f"no answer of this surrogate can be promised within {tolerance:g} at risk {risk:g}"
-            + (f" from {len(calibration.errors)} calibration members (at least {math.ceil(1 / risk) - 1} are needed)" if few else "")
+            + (
+                f" from {len(calibration.errors)} calibration members (at least {math.ceil(1 / risk) - 1} are needed)"
+                if few
+                else ""
+            )
             + "; the solver will answer every call. Raise the tolerance or the risk, or "
             + ("calibrate on more members." if few else "train longer."),
             stacklevel=2,
@@ -157,7 +161,9 @@ class GuardedSolver(eqx.Module):
 
     def solve_members(self, design: Mapping[str, Any], *, times: Any = None, **options: Any) -> Ensemble:
         """Answer a whole design: the surrogate for all members at once, then the solver for the rejected ones."""
-        run = {name: options.pop(name) for name in ("precision", "devices", "batch_size", "progress") if name in options}
+        run = {
+            name: options.pop(name) for name in ("precision", "devices", "batch_size", "progress") if name in options
+        }
         design = as_design(self.parameters, design)
         if times is not None and not self.knows_times(times):
             return solve_ensemble(self.simulator, design, times=times, **run, **options)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 HARMLESS = {"stepsize_controller", "max_steps", "throw", "adjoint", "progress_meter"}
 
 
-def diffeqsolve(guarded: "GuardedSolver", terms, solver, t0, t1, dt0, y0, args=None, **options: Any) -> diffrax.Solution:
+def diffeqsolve(
+    guarded: "GuardedSolver", terms, solver, t0, t1, dt0, y0, args=None, **options: Any
+) -> diffrax.Solution:
     """`diffrax.diffeqsolve`, answered by the surrogate if it is the call that the surrogate stands for.
 
     **Returns:** a `diffrax.Solution`; `stats["source"]` says who answered.

@@ -68,9 +68,7 @@ class Burgers(AbstractSimulator):
         if self.times[0] < 0:
             raise ValueError(f"times: expected none before the initial condition at 0, got {self.times[0]:g}.")
         if self.points < 2 or self.solve_points < 8:
-            raise ValueError(
-                f"expected points >= 2 and solve_points >= 8, got {self.points} and {self.solve_points}."
-            )
+            raise ValueError(f"expected points >= 2 and solve_points >= 8, got {self.points} and {self.solve_points}.")
 
     @property
     def outputs(self) -> dict[str, Output]:
@@ -120,7 +118,10 @@ class Burgers(AbstractSimulator):
         for solve_points, step in LADDER:
             if solve_points < self.solve_points:
                 numerics = Numerics(solver=ETDRK4(), step=step)
-                yield f"{solve_points} points, step {step:g}", self.replace(solve_points=solve_points, numerics=numerics)
+                yield (
+                    f"{solve_points} points, step {step:g}",
+                    self.replace(solve_points=solve_points, numerics=numerics),
+                )
         yield f"{self.solve_points} points, step {self.step or 0:g}", self
 
     def _advection(self, t, c, args):

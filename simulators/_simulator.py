@@ -36,9 +36,7 @@ class AbstractSimulator(eqx.Module):
     time_unit: eqx.AbstractVar[str]
 
     @abc.abstractmethod
-    def solve(
-        self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None
-    ) -> Solution:
+    def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
         """Solve one member.
 
         **Arguments:**

@@ -125,19 +125,19 @@ def _compiled(simulator, times, inputs, devices, seed) -> Callable:
     shared, static = eqx.partition(simulator, lambda leaf: isinstance(leaf, jax.Array))
     shapes = tuple((name, value.shape) for name, value in inputs.items())
     times = None if times is None else tuple(np.asarray(times, np.float64).tolist())
-    key = _key(static, (times, shapes, tuple(devices), seed, jnp.result_type(float)))
+    shared = (shared, np.uint32(seed))  # pmap wants one array at least: it confuses the axes of an empty argument
+    key = _key(static, (times, shapes, tuple(devices), jnp.result_type(float)))
     if key in _COMPILED:
         solve = _COMPILED[key] = _COMPILED.pop(key)  # most recent last
         return lambda members: solve(shared, members)
 
     def solve_member(shared, member) -> tuple[dict[str, jax.Array], Solution]:
-        index = member.pop("")
-        params = {name: jnp.asarray(value, float) for name, value in member.items()}
-        random = jax.random.fold_in(jax.random.key(seed), index)
-        return params, eqx.combine(shared, static).solve(params, times, key=random)
+        arrays, noise = shared
+        params = {name: jnp.asarray(value, float) for name, value in member.items() if name}
+        random = jax.random.fold_in(jax.random.key(noise), member[""])
+        return params, eqx.combine(arrays, static).solve(params, times, key=random)
 
-    solve = map_members(lambda shared, member: solve_member(shared, dict(member)), devices)
-    solve = solve.lower(shared, inputs).compile()
+    solve = map_members(solve_member, devices).lower(shared, inputs).compile()
     if key is not None:
         _COMPILED[key] = solve
         if len(_COMPILED) > _MOST_COMPILED:

@@ -118,9 +118,16 @@ model = simulators.ODESimulator(
     field, lambda p: jnp.ones(1), data.ParameterSpace(k=data.Uniform(0.1, 1.0)), [0.0, 1.0], ("y",))
 """
         base = load(text)
-        assert base == load(text.replace("    return -scaled", '    "A docstring."\n    # a comment\n    return -scaled'))
+        assert base == load(
+            text.replace("    return -scaled", '    "A docstring."\n    # a comment\n    return -scaled')
+        )
         assert base == load(text.replace("0.1, 1.0", "0.1, 2.0")) == load("\n\n" + text)
-        changed = [("-scaled", "scaled"), ("RATE = 2.0", "RATE = 3.0"), ("RATE * x", "RATE + x"), ("ones(1)", "zeros(1)")]
+        changed = [
+            ("-scaled", "scaled"),
+            ("RATE = 2.0", "RATE = 3.0"),
+            ("RATE * x", "RATE + x"),
+            ("ones(1)", "zeros(1)"),
+        ]
         others = [load(text.replace(*change)) for change in changed]
         assert base not in others and len(set(others)) == len(others)
 
