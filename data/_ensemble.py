@@ -104,7 +104,7 @@ class Ensemble:
                 f"  status   {', '.join(f'{number} {name}' for name, number in counts.items())}{sources}",
                 f"  steps    median {np.median(self.steps):.0f}, most {self.steps.max()}",
                 f"  outputs  {outputs}; {len(self.times)} times from {self.times[0]:g} to {self.times[-1]:g}{unit}",
-                f"  seconds  {m.get('seconds', float('nan')):.3g} solving, {m.get('compile_seconds', 0.0):.3g} compiling; "
+                f"  seconds  {m.get('seconds', np.nan):.3g} solving, {m.get('compile_seconds', 0.0):.3g} compiling; "
                 f"{m.get('devices', 1)} device(s), {m.get('precision', '?')} precision",
             ]
         )

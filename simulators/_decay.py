@@ -19,7 +19,7 @@ def _initial_state(p):
     return jnp.stack([p["y0"]])
 
 
-def Decay(  # noqa: N802 - reads as a class, as every simulator does
+def Decay(
     parameters: ParameterSpace = DECAY,
     times: np.ndarray | jax.Array = np.linspace(0.0, 2.0, 21),  # noqa: B008
     numerics: Numerics = Numerics(),  # noqa: B008

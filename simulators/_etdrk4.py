@@ -65,7 +65,7 @@ class ETDRK4(diffrax.AbstractSolver):
         ones = jax.tree.map(jnp.ones_like, y0)
         z = linear.vf_prod(t0, ones, args, linear.contr(t0, t1))
         decay = jax.tree.map(lambda z: jnp.exp(z / 2), z)
-        weight = jax.tree.map(lambda z: phi(1, z / 2) / 2, z)
+        weight = jax.tree.map(lambda z: phi(z / 2)[0] / 2, z)
 
         def stage(start, slope):
             return (decay**ω * start**ω + weight**ω * slope**ω).ω
@@ -83,17 +83,18 @@ class ETDRK4(diffrax.AbstractSolver):
         return terms.vf(t0, y0, args)
 
 
-def phi(order: int, z: jax.Array) -> jax.Array:
-    """φ_k(z) = Σ_j z^j / (j + k)!, elementwise, to rounding: φ_0 = exp(z), φ_{k+1} = (φ_k - 1/k!) / z."""
+def phi(z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """φ_1, φ_2, φ_3 at `z`, elementwise, to rounding: φ_k(z) = Σ_j z^j / (j + k)! = (φ_{k-1}(z) - 1/(k-1)!) / z."""
     small = jnp.abs(z) < 1
     near, far = jnp.where(small, z, 0), jnp.where(small, 1, z)
     series = jnp.zeros_like(z)
     for power in reversed(range(_SERIES_TERMS)):
-        series = series * near + 1 / math.factorial(power + order)
-    direct = jnp.exp(far)
-    for k in range(order):
-        direct = (direct - 1 / math.factorial(k)) / far
-    return jnp.where(small, series, direct)
+        series = series * near + 1 / math.factorial(power + 3)
+    upward = (1 + near * (0.5 + near * series), 0.5 + near * series, series)
+    first = (jnp.exp(far) - 1) / far
+    second = (first - 1) / far
+    downward = (first, second, (second - 0.5) / far)
+    return tuple(jnp.where(small, a, b) for a, b in zip(upward, downward, strict=True))  # type: ignore[return-value]
 
 
 def _advance(fraction, y0, z, k0, k_middle, k1):
@@ -102,9 +103,7 @@ def _advance(fraction, y0, z, k0, k_middle, k1):
     def leaf(y, z, k0, k_middle, k1):
         part = jnp.asarray(fraction, z.real.dtype)
         linear, quadratic = 4 * k_middle - 3 * k0 - k1, 2 * (k0 - 2 * k_middle + k1)
-        reached = part * z
-        return jnp.exp(reached) * y + part * (
-            phi(1, reached) * k0 + part * (phi(2, reached) * linear + 2 * part * phi(3, reached) * quadratic)
-        )
+        phi1, phi2, phi3 = phi(part * z)
+        return jnp.exp(part * z) * y + part * (phi1 * k0 + part * (phi2 * linear + 2 * part * phi3 * quadratic))
 
     return jax.tree.map(leaf, y0, z, k0, k_middle, k1)

@@ -29,7 +29,7 @@ def _initial_state(p):
     return jnp.stack([p["u0"], p["v0"]])
 
 
-def LotkaVolterra(  # noqa: N802 - reads as a class, as every simulator does
+def LotkaVolterra(
     parameters: ParameterSpace = LYNX_HARE,
     times: np.ndarray | jax.Array = np.arange(1900.0, 1921.0),  # noqa: B008
     numerics: Numerics = Numerics(rtol=1e-8, atol=1e-8),  # noqa: B008

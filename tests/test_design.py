@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+
 from emulax import data
 
 SPACE = data.ParameterSpace(

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray
+
 from emulax import data, simulators
 
 DECAY = simulators.Decay()

@@ -1,0 +1,143 @@
+"""A run: its steps one after the other, redoing only those whose dependencies changed."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from ._build import build_architecture, build_simulator
+from ._config import RunSettings, read_run_file
+from ._folder import digest, log, read_state, write_json, write_state
+from ._keys import changes
+from ._progress import AbstractDisplay, SilentDisplay
+from ._stages import STEPS, Job, Step, all_keys
+from ._summary import summarise
+
+STAGES = ("simulate", "train", "validate")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """What `run` did.
+
+    - `folder`: where everything lies.
+    - `redone`: the steps that were done now, each with the reasons.
+    - `kept`: the steps that stood from before.
+    - `summary`: the numbers of the final table, JSON-ready.
+    """
+
+    folder: Path
+    redone: dict[str, list[str]]
+    kept: tuple[str, ...]
+    summary: dict[str, Any]
+
+
+def run(
+    file: str | Path,
+    *,
+    until: str = "validate",
+    seed: int | None = None,
+    devices: int | None = None,
+    display: AbstractDisplay | None = None,
+) -> RunResult:
+    """Do what a run file says: simulate, train, validate, report.
+
+    A step is done if it has not been done, if a key that it depends on has another value, if a file that it takes is
+    new, or if a file that it makes is missing or damaged. Finished steps are recorded at once: an interrupted run goes on.
+
+    **Arguments:**
+
+    - `file`: the run file, TOML.
+    - `until`: the last stage, `"simulate"`, `"train"` or `"validate"`.
+    - `seed`: in place of the run file's.
+    - `devices`: number of devices; by default all.
+    - `display`: where progress is shown; by default nowhere.
+
+    **Returns:** a `RunResult`.
+
+    **Raises:** `RunFileError` for a run file that cannot be meant, with one line for each problem.
+    """
+    if until not in STAGES:
+        raise ValueError(f"until: expected one of {', '.join(STAGES)}, got {until!r}.")
+    file, display = Path(file), display or SilentDisplay()
+    job = _prepare(file, seed, devices, display)
+    _record(job, file)
+    wanted = STAGES[: STAGES.index(until) + 1]
+    redone: dict[str, list[str]] = {}
+    kept: list[str] = []
+    try:
+        for step in STEPS:
+            if step.stage not in wanted:
+                continue
+            reasons = _reasons(job, step)
+            if reasons:
+                redone[step.name] = reasons
+                _do(job, step, reasons)
+            else:
+                kept.append(step.name)
+                display.note(f"{step.name}: up to date")
+    except KeyboardInterrupt:
+        log(job.folder, "interrupted")
+        raise
+    except Exception as error:
+        log(job.folder, "failed", error=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        display.close()
+    return RunResult(job.folder, redone, tuple(kept), summarise(job.folder))
+
+
+def _prepare(file: Path, seed: int | None, devices: int | None, display: AbstractDisplay) -> Job:
+    settings = read_run_file(file)
+    if seed is not None:
+        settings = RunSettings.model_validate(settings.model_dump() | {"seed": seed})
+    return Job(
+        settings=settings,
+        simulator=build_simulator(settings, file.resolve().parent, file.name),
+        architecture=build_architecture(settings, file.name),
+        folder=Path(settings.folder or f"runs/{settings.name}"),
+        devices=devices,
+        display=display,
+    )
+
+
+def _record(job: Job, file: Path) -> None:
+    """Write `run.json`: the settings, and where the run file was, for `show` and `predict`."""
+    record = {"file": str(file.resolve()), "settings": job.settings.model_dump(mode="json", exclude_none=True)}
+    write_json(job.folder / "run.json", record)
+
+
+def _reasons(job: Job, step: Step) -> list[str]:
+    """Why a step has to be done; empty if its result stands."""
+    record = read_state(job.folder).get(step.name)
+    if record is None:
+        return ["not done yet"]
+    different = changes(record["keys"], all_keys(job, step))
+    new = [f"{name} is new" for name, known in record["inputs"].items() if digest(job.folder / name) != known]
+    lost = [
+        f"{name} {'was changed or damaged' if (job.folder / name).exists() else 'is missing'}"
+        for name, known in record["outputs"].items()
+        if digest(job.folder / name) != known
+    ]
+    return different or new or lost
+
+
+def _do(job: Job, step: Step, reasons: list[str]) -> None:
+    if reasons != ["not done yet"]:
+        job.display.note(f"{step.name}: again, since " + "; ".join(reasons))
+    log(job.folder, "started", step=step.name, reasons=reasons)
+    job.display.start(step.name, step.what(job))
+    before = time.monotonic()
+    facts = step.work(job)
+    seconds = round(time.monotonic() - before, 3)
+    inputs = [name for other in STEPS if other.name in step.needs for name in other.outputs]
+    record = {
+        "keys": all_keys(job, step),
+        "inputs": {name: digest(job.folder / name) for name in inputs},
+        "outputs": {name: digest(job.folder / name) for name in step.outputs},
+        "seconds": seconds,
+        "facts": facts,
+    }
+    write_state(job.folder, read_state(job.folder) | {step.name: record})
+    log(job.folder, "finished", step=step.name, seconds=seconds)
+    job.display.finish(seconds)
