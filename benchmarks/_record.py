@@ -12,14 +12,15 @@ RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("emulax", "jax", "jaxlib", "diffrax", "equinox", "numpy")
 
 
-def write(name: str, results: Any, packages: tuple[str, ...] = PACKAGES) -> Path:
-    """Write `results` with the machine they were measured on to `results/<name>.json`, and return the path.
+def write(name: str, results: Any, packages: tuple[str, ...] = PACKAGES, folder: Path = RESULTS) -> Path:
+    """Write `results` with the machine they were measured on to `<folder>/<name>.json`, and return the path.
 
     **Arguments:**
 
     - `name`: the benchmark, and the stem of the file.
     - `results`: anything JSON holds; units belong in its keys, as in `median_s`.
     - `packages`: distributions whose versions are recorded, `None` for one that is not installed.
+    - `folder`: by default `benchmarks/results`.
     """
     record = {
         "benchmark": name,
@@ -28,8 +29,8 @@ def write(name: str, results: Any, packages: tuple[str, ...] = PACKAGES) -> Path
         "versions": {package: _version(package) for package in packages},
         "results": results,
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return path
 

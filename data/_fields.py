@@ -11,7 +11,7 @@ from ._distributions import AbstractDistribution
 
 @dataclasses.dataclass(frozen=True)
 class GaussianRandomField(AbstractDistribution):
-    """Zero-mean Gaussian random field N(0, variance (-d2/dx2 + shift I)^-exponent) on the periodic interval [0, length].
+    """Zero-mean Gaussian field N(0, variance (-d2/dx2 + shift I)^-exponent) on the periodic interval [0, length].
 
     In the orthonormal Fourier basis of the interval, the coefficient of wavenumber k = 2 pi j / length is normal with
     variance `variance / (k^2 + shift)^exponent`; the constant mode is left out. Modes up to j = `modes` are drawn, so

@@ -28,11 +28,11 @@ class Source(enum.IntEnum):
 
 ADVICE = {
     Status.ok: "The member finished.",
-    Status.max_steps: "The solver ran out of steps: raise `max_steps`, loosen the tolerances, or use an implicit solver.",
+    Status.max_steps: "The solver ran out of steps: raise max_steps, loosen tolerances, or use an implicit solver.",
     Status.non_finite: "The state became infinite or NaN: check the parameters, or tighten the tolerances.",
     Status.bad_parameter: "A parameter is NaN or infinite: the member was not solved.",
     Status.bad_output: "The state is finite but an output is not (a logarithm of a negative state, say).",
-    Status.solver_failed: "The solver gave up (its nonlinear solver diverged, or its step shrank below the resolution of time).",
+    Status.solver_failed: "The solver gave up: its nonlinear solver diverged, or its step became too small.",
 }
 
 
@@ -58,7 +58,7 @@ class Label(eqx.Module):
     def __ne__(self, other):
         return ~(self == other)
 
-    __hash__ = None  # ty: ignore
+    __hash__ = None  # type: ignore[assignment]
 
     def __str__(self):
         if isinstance(self.code, jax.core.Tracer):

@@ -97,10 +97,10 @@ def _read(path: str | Path) -> tuple[dict[str, Variable], dict[str, Any]]:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise ValueError(f"{path}: expected an ensemble written by emulax, got another HDF5 file.")
-            if file.attrs["format_version"] > VERSION:
+            newer = file.attrs["format_version"]
+            if newer > VERSION:
                 raise ValueError(
-                    f"{path}: format version {file.attrs['format_version']} is newer than this emulax reads ({VERSION}); "
-                    "upgrade emulax."
+                    f"{path}: format version {newer} is newer than this emulax reads ({VERSION}); upgrade emulax."
                 )
             record = json.loads(file["metadata"].asstr()[()])  # type: ignore[union-attr]
             found = {name: _read_variable(file[name]) for name in file if name != "metadata"}

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 
 from ._problems import RunFileError, problems
 
@@ -124,11 +124,12 @@ class TrainingSettings(Section):
     augment: Literal["reflection"] | None = None
     """For fields: train on mirrored members too."""
 
-    @model_validator(mode="after")
-    def _sensible(self):
-        if self.coarse is not None and not (self.coarse[0] >= 2 and 0 < self.coarse[1] < 1):
-            raise ValueError(f"coarse: expected [factor >= 2, 0 < share < 1], got {list(self.coarse)}")
-        return self
+    @field_validator("coarse")
+    @classmethod
+    def _sensible(cls, coarse):
+        if coarse is not None and not (coarse[0] >= 2 and 0 < coarse[1] < 1):
+            raise ValueError(f"expected [factor >= 2, 0 < share < 1], got {list(coarse)}")
+        return coarse
 
 
 class ValidationSettings(Section):
@@ -163,7 +164,7 @@ class RunSettings(Section):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     """Name of the run: letters, digits, and any of _ . -"""
-    seed: int = Field(default=0, ge=0, le=2**30)
+    seed: int = Field(default=0, ge=0, le=10**9)
     """Seed of designs, noise and training."""
     folder: str | None = None
     """Where the results go; by default runs/<name>."""
@@ -204,4 +205,5 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise RunFileError(str(path), ["expected a text file in UTF-8, found other data"]) from None
     except tomllib.TOMLDecodeError as error:
-        raise RunFileError(path.name, [f"expected TOML: {str(error)[:1].lower()}{str(error)[1:]}"]) from None
+        what, _, where = str(error).rstrip(")").partition(" (at ")
+        raise RunFileError(path.name, [f"{where}: expected TOML: {what[:1].lower()}{what[1:]}"]) from None

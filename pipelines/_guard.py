@@ -15,6 +15,8 @@ from ..data import Ensemble, Solution, Source, Status, as_design, label, subset
 from ..simulators import AbstractSimulator, fingerprint, solve_ensemble
 from ..surrogates import Surrogate
 
+SOLVE_OPTIONS = ("precision", "devices", "batch_size", "progress", "seed")
+
 
 def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: float, risk: float) -> "GuardedSolver":
     """Put a surrogate in a simulator's place, with a promise and with the simulator as the fallback.
@@ -55,14 +57,9 @@ def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: floa
     if threshold == -math.inf:
         few = len(calibration.errors) < 1 / risk - 1
         warnings.warn(
-            f"no answer of this surrogate can be promised within {tolerance:g} at risk {risk:g}"
-            + (
-                f" from {len(calibration.errors)} calibration members (at least {math.ceil(1 / risk) - 1} are needed)"
-                if few
-                else ""
-            )
-            + "; the solver will answer every call. Raise the tolerance or the risk, or "
-            + ("calibrate on more members." if few else "train longer."),
+            f"no answer of this surrogate can be promised within {tolerance:g} at risk {risk:g}; the solver will answer "
+            "every call. Raise the tolerance or the risk, or "
+            + (f"calibrate on at least {2 * math.ceil(1 / risk)} members." if few else "train longer."),
             stacklevel=2,
         )
     return GuardedSolver(simulator, surrogate, float(tolerance), float(risk), float(threshold))
@@ -161,9 +158,7 @@ class GuardedSolver(eqx.Module):
 
     def solve_members(self, design: Mapping[str, Any], *, times: Any = None, **options: Any) -> Ensemble:
         """Answer a whole design: the surrogate for all members at once, then the solver for the rejected ones."""
-        run = {
-            name: options.pop(name) for name in ("precision", "devices", "batch_size", "progress") if name in options
-        }
+        run = {name: options.pop(name) for name in SOLVE_OPTIONS if name in options}
         design = as_design(self.parameters, design)
         if times is not None and not self.knows_times(times):
             return solve_ensemble(self.simulator, design, times=times, **run, **options)

@@ -91,11 +91,8 @@ def _phrase(schema: dict[str, Any]) -> str:
         return "one of " + ", ".join(json.dumps(value) for value in schema["enum"])
     if "const" in schema:
         return json.dumps(schema["const"])
-    limits = [
-        f"{sign} {schema[key]:,g}".replace(",", "_") if abs(schema[key]) > 9999 else f"{sign} {schema[key]:g}"
-        for key, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
-        if key in schema
-    ]
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {_plain(schema[key])}" for key, sign in signs.items() if key in schema]
     match schema.get("type"):
         case "integer":
             return " ".join(["a whole number", " and ".join(limits)]).strip()
@@ -114,3 +111,7 @@ def _phrase(schema: dict[str, Any]) -> str:
             return "a table"
         case _:
             return "another value"
+
+
+def _plain(limit: float) -> str:
+    return str(int(limit)) if limit == int(limit) else str(limit)

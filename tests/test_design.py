@@ -93,10 +93,10 @@ BAD = {
     "unknown": (lambda: SPACE.read(dict.fromkeys(SPACE, 1.0) | {"z": 1.0}), "unknown z"),
     "shape": (lambda: SPACE.read(dict.fromkeys(SPACE, 1.0) | {"k": [1.0, 2.0]}), "'k': expected shape \\(\\)"),
     "lengths": (
-        lambda: data.as_design(SPACE, dict.fromkeys(SPACE, [1.0]) | {"k": [1.0, 2.0]}),
+        lambda: data.as_design(SPACE, {name: [1.0] for name in SPACE} | {"k": [1.0, 2.0]}),
         "one length, got k: 2, y0: 1",
     ),
-    "no rows": (lambda: data.as_design(SPACE, dict.fromkeys(SPACE, [])), "at least 1 member, got 0"),
+    "no rows": (lambda: data.as_design(SPACE, {name: [] for name in SPACE}), "at least 1 member, got 0"),
     "field modes": (lambda: data.GaussianRandomField(points=64, modes=40), "modes < points / 2 = 32"),
 }
 

@@ -1,0 +1,24 @@
+"""As many CPU devices as a command asks for, before JAX starts."""
+
+import jax
+
+MOST = 256
+
+
+def request_devices(count: int) -> None:
+    """Have JAX start with `count` CPU devices; devices of another kind are as many as there are.
+
+    **Raises:** `ValueError` naming the actual count if JAX has not that many, or has started with fewer.
+    """
+    if not 1 <= count <= MOST:
+        raise ValueError(f"--devices: expected a whole number from 1 to {MOST}, got {count}")
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError:
+        pass  # JAX has started: it keeps the devices that it has
+    available = jax.local_devices()
+    if count > len(available):
+        raise ValueError(
+            f"--devices: expected at most {len(available)}, the number of {available[0].platform} devices that JAX has; "
+            f"got {count}"
+        )

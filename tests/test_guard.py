@@ -1,0 +1,191 @@
+"""The guard: who answers, with what promise, through every transformation; the quickstart's system has a closed form."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.integrate
+
+from emulax import data, pipelines, simulators, surrogates
+from emulax.pipelines._guard import acceptance_threshold
+
+
+def vector_field(t, y, p):
+    return -p["k"] * y
+
+
+DECAY = simulators.ODESimulator(
+    vector_field,
+    lambda p: jnp.stack([p["y0"]]),
+    data.ParameterSpace(k=data.Uniform(0.1, 1.0), y0=data.LogUniform(0.5, 2.0)),
+    np.linspace(0.0, 2.0, 11),
+    outputs=("y",),
+)
+INSIDE, OUTSIDE = {"k": 0.5, "y0": 1.0}, {"k": 5.0, "y0": 1.0}
+
+
+@pytest.fixture(scope="module")
+def surrogate():
+    ensemble = simulators.solve_ensemble(DECAY, data.sample(DECAY.parameters, 512))
+    return surrogates.fit(surrogates.MLP(width=32, depth=2), ensemble, seed=0, steps=3000)
+
+
+@pytest.fixture(scope="module")
+def fast(surrogate):
+    return pipelines.guard(DECAY, surrogate, tolerance=2e-2, risk=0.1)
+
+
+def exact(p):
+    return p["y0"] * np.exp(-p["k"] * DECAY.times)
+
+
+def test_the_surrogate_answers_inside_and_the_solver_outside(fast):
+    inside, outside = fast.solve(INSIDE), fast.solve(OUTSIDE)
+    assert (str(inside.source), str(outside.source)) == ("surrogate", "solver")
+    np.testing.assert_allclose(inside.values["y"], exact(INSIDE), rtol=5e-2)
+    np.testing.assert_allclose(outside.values["y"], exact(OUTSIDE), atol=1e-5)
+    assert jax.tree.structure(inside) == jax.tree.structure(outside)
+    assert np.isnan(outside.bound) and inside.bound < 2e-2
+
+
+def test_jit_vmap_and_grad_say_what_plain_calls_say(fast):
+    def last(k):
+        return fast.solve({"k": k, "y0": 1.0}).values["y"][-1]
+
+    rates = jnp.array([0.2, 0.5, 5.0])
+    plain = jnp.stack([last(k) for k in rates])
+    np.testing.assert_allclose(jax.jit(jax.vmap(last))(rates), plain, rtol=1e-5)
+    np.testing.assert_allclose(jax.vmap(jax.grad(last))(rates), jnp.stack([jax.grad(last)(k) for k in rates]), rtol=1e-4)
+    assert jax.jit(jax.grad(last))(5.0) == pytest.approx(-2 * np.exp(-10), rel=1e-3)
+    assert jax.jit(jax.grad(last))(0.5) == pytest.approx(-2 * np.exp(-1), rel=0.1)
+    source = jax.jit(jax.vmap(lambda k: fast.solve({"k": k, "y0": 1.0}).source.code))(rates)
+    assert source.tolist() == [1, 1, 0]
+
+
+def test_nothing_that_is_not_finite_gets_a_surrogates_answer(fast):
+    for bad in (np.nan, np.inf):
+        solution = fast.solve({"k": bad, "y0": 1.0})
+        assert str(solution.source) == "solver" and str(solution.status) == "bad_parameter"
+        assert np.all(np.isnan(solution.values["y"]))
+
+
+def test_times_that_the_surrogate_does_not_know_go_to_the_solver(fast):
+    solution = fast.solve(INSIDE, ts=[0.0, 0.123])
+    assert str(solution.source) == "solver"
+    assert solution.values["y"][-1] == pytest.approx(np.exp(-0.5 * 0.123), rel=1e-5)
+    known = fast.solve(INSIDE, ts=[0.2, 1.0])
+    assert str(known.source) == "surrogate" and known.values["y"].shape == (2,)
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_an_ensemble_solves_only_what_is_rejected(fast, devices):
+    design = {"k": [0.5, 5.0, 0.2, np.nan, 7.0], "y0": np.ones(5)}
+    ensemble = simulators.solve_ensemble(fast, design, devices=devices)
+    assert ensemble.source.tolist() == [1, 0, 1, 0, 0] and ensemble.values["y"].shape == (5, 11)
+    assert ensemble.steps[[0, 2]].tolist() == [0, 0] and np.all(ensemble.steps[[1, 4]] > 0)
+    np.testing.assert_allclose(ensemble.values["y"][[1, 4], -1], np.exp([-10.0, -14.0]), atol=1e-6)
+    assert [f["member"] for f in ensemble.failures()] == [3]
+
+
+def test_the_threshold_keeps_the_promise_on_its_own_members():
+    # 19 right answers and one wrong one with the largest score: (0 + 1) / (19 + 1) = 0.05
+    scores, errors = np.arange(20.0), np.where(np.arange(20) == 19, 1.0, 0.0)
+    assert acceptance_threshold(scores, errors, tolerance=0.1, risk=0.05) == 18.0
+    assert acceptance_threshold(scores, errors, tolerance=0.1, risk=0.1) == 19.0
+    assert acceptance_threshold(scores, errors, tolerance=0.1, risk=0.01) == -np.inf
+    assert acceptance_threshold(np.zeros(20), errors, tolerance=0.1, risk=0.05) == -np.inf  # all or none
+    assert acceptance_threshold(scores, np.full(20, np.nan), tolerance=0.1, risk=0.5) == -np.inf
+
+
+def test_accepted_answers_break_the_tolerance_no_more_often_than_promised(fast):
+    design = data.sample(DECAY.parameters, 2000, method="random", seed=11)
+    ensemble = simulators.solve_ensemble(fast, design)
+    truth = design["y0"][:, None] * np.exp(-design["k"][:, None] * DECAY.times)
+    error = np.linalg.norm(ensemble.values["y"] - truth, axis=1) / np.linalg.norm(truth, axis=1)
+    accepted = ensemble.source == 1
+    assert accepted.mean() > 0.5
+    # 0.1 and three binomial standard deviations
+    assert np.mean(error[accepted] > 2e-2) <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / accepted.sum())
+
+
+class TestOtherLibrariesCalls:
+    saveat = diffrax.SaveAt(ts=DECAY.times)
+    controller = diffrax.PIDController(rtol=1e-6, atol=1e-8)
+
+    def call(self, solve, p=INSIDE, y0=None, field=vector_field, **options):
+        y0 = jnp.array([p["y0"]]) if y0 is None else y0
+        options = dict(saveat=self.saveat, stepsize_controller=self.controller) | options
+        return solve(diffrax.ODETerm(field), diffrax.Tsit5(), 0.0, 2.0, 0.1, y0, p, **options)
+
+    @pytest.mark.parametrize(("p", "source"), [(INSIDE, "surrogate"), (OUTSIDE, "solver")])
+    def test_diffrax(self, fast, p, source):
+        ours, theirs = self.call(fast.diffeqsolve, p), self.call(diffrax.diffeqsolve, p)
+        assert str(ours.stats["source"]) == source and ours.result == diffrax.RESULTS.successful
+        assert ours.ys.shape == theirs.ys.shape and ours.ts.shape == theirs.ts.shape and ours.ys.dtype == theirs.ys.dtype
+        np.testing.assert_allclose(ours.ys, theirs.ys, rtol=5e-2, atol=1e-5)
+
+    def test_diffrax_under_jit_and_vmap(self, fast):
+        def last(k):
+            solution = self.call(fast.diffeqsolve, {"k": k, "y0": 1.0})
+            return solution.ys[-1, 0], solution.stats["source"].code
+
+        values, sources = jax.jit(jax.vmap(last))(jnp.array([0.5, 5.0]))
+        np.testing.assert_allclose(values, np.exp([-1.0, -10.0]), rtol=2e-2)
+        assert sources.tolist() == [1, 0]
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            (dict(field=lambda t, y, p: -2 * p["k"] * y), "the vector field is not the simulator's"),
+            (dict(saveat=diffrax.SaveAt(t1=True)), "the saved times are not times of the surrogate"),
+            (dict(saveat=diffrax.SaveAt(ts=[0.0, 0.33])), "the saved times are not times of the surrogate"),
+            (dict(p={"k": 0.5}, y0=jnp.ones(1)), "args are not the parameters k, y0"),
+            (dict(y0=jnp.ones(2)), "y0 has not the shape"),
+        ],
+    )
+    def test_another_call_goes_to_diffrax_with_the_reason(self, fast, options, why):
+        with pytest.warns(UserWarning, match=why):
+            solution = self.call(fast.diffeqsolve, **options)
+        assert str(solution.stats["source"]) == "solver"
+
+    def test_another_initial_state_goes_to_diffrax(self, fast):
+        solution = self.call(fast.diffeqsolve, y0=jnp.array([1.5]))
+        assert str(solution.stats["source"]) == "solver"
+        assert solution.ys[-1, 0] == pytest.approx(1.5 * np.exp(-1), rel=1e-5)
+
+    @pytest.mark.parametrize(("p", "source"), [(INSIDE, "surrogate"), (OUTSIDE, "solver")])
+    def test_scipy(self, fast, p, source):
+        arguments = (vector_field, (0.0, 2.0), [p["y0"]])
+        ours = fast.solve_ivp(*arguments, t_eval=DECAY.times, args=(p,))
+        theirs = scipy.integrate.solve_ivp(*arguments, t_eval=DECAY.times, args=(p,))
+        assert ours.source == source and ours.success and ours.y.shape == theirs.y.shape
+        np.testing.assert_allclose(ours.t, theirs.t)
+        np.testing.assert_allclose(ours.y[0], exact(p), rtol=5e-2, atol=1e-3)
+
+
+def test_a_surrogate_of_another_system_is_refused(surrogate):
+    other = DECAY.replace(vector_field=lambda t, y, p: -2.0 * p["k"] * y)
+    with pytest.raises(ValueError, match="their equations, parameters or outputs differ"):
+        pipelines.guard(other, surrogate, tolerance=1e-2, risk=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(tolerance=0.0, risk=0.1), "tolerance: expected a relative error above 0, got 0.0"),
+        (dict(tolerance=-1.0, risk=0.1), "tolerance"),
+        (dict(tolerance=0.1, risk=0.0), "risk: expected a probability above 0 and below 1, got 0.0"),
+        (dict(tolerance=0.1, risk=1.5), "risk"),
+        (dict(tolerance=np.nan, risk=0.1), "tolerance"),
+    ],
+)
+def test_promises_that_mean_nothing_are_refused(surrogate, options, message):
+    with pytest.raises(ValueError, match=message):
+        pipelines.guard(DECAY, surrogate, **options)
+
+
+def test_a_promise_that_cannot_be_kept_hands_everything_to_the_solver(surrogate):
+    with pytest.warns(UserWarning, match="the solver will answer every call"):
+        careful = pipelines.guard(DECAY, surrogate, tolerance=1e-9, risk=0.05)
+    assert str(careful.solve(INSIDE).source) == "solver"
