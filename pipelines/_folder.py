@@ -33,7 +33,7 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def write_state(folder: Path, steps: dict[str, Any]) -> None:
-    """Record the finished steps."""
+    """Record the finished steps, in the order in which one takes another's files."""
     write_json(folder / "state.json", {"format": FORMAT, "steps": steps})
 
 

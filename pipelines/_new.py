@@ -9,7 +9,7 @@ RUN_FILE = """\
 # A run file of emulax. Do it with:  emulax run {name}.toml
 # Running again redoes only what changed. Lines that begin with "#" show defaults: change them as you need.
 
-name = "{name}"                  # results go to runs/{name}/
+name = "{name}"{pad}# results go to runs/{name}/
 seed = 0                         # same seed, same result
 
 [simulator]
@@ -90,8 +90,8 @@ def new(name: str, *, simulator: bool = False, folder: str | Path = ".") -> list
         raise ValueError(f'expected a name of letters, digits and _, not beginning with a digit; got "{name}"')
     chosen = f"{name}.py:{name}" if simulator else "decay"
     title = f"{name.replace('_', ' ').capitalize()}: first-order decay"
-    space = " " * max(1, 24 - len(chosen))
-    texts = {f"{name}.toml": RUN_FILE.format(name=name, simulator=chosen, title=title, space=space)}
+    space, pad = (" " * max(1, 24 - len(text)) for text in (chosen, name))
+    texts = {f"{name}.toml": RUN_FILE.format(name=name, simulator=chosen, title=title, space=space, pad=pad)}
     if simulator:
         texts[f"{name}.py"] = SIMULATOR.format(name=name)
     paths = {Path(folder) / file: text for file, text in texts.items()}

@@ -78,6 +78,20 @@ def check_names(members: Mapping[str, Any], model: Any) -> Mapping[str, Any]:
     return members
 
 
+def load_guarded(folder: str | Path) -> GuardedSolver:
+    """The result of a run, ready to be called: its surrogate, guarded by its simulator with its tolerance and risk.
+
+    **Arguments:**
+
+    - `folder`: the run's folder, such as `runs/lynx_hare`.
+
+    **Returns:** what `guard` returns.
+
+    **Raises:** `ValueError`, `FileNotFoundError` for a folder without a finished run, or one whose simulator has changed.
+    """
+    return _guarded(load_surrogate(Path(folder) / "surrogate.emx"), Path(folder))
+
+
 def _guarded(surrogate: Surrogate, folder: Path) -> GuardedSolver:
     record = read_json(folder / "run.json")
     if record is None:
@@ -86,7 +100,7 @@ def _guarded(surrogate: Surrogate, folder: Path) -> GuardedSolver:
             "give it with --run RUN_FOLDER"
         )
     settings = check(record["settings"], str(folder / "run.json"))
-    simulator = build_simulator(settings, Path(record["file"]).parent, str(folder / "run.json"))
+    simulator = build_simulator(settings, (folder / record["file"]).resolve().parent, str(folder / "run.json"))
     return guard(simulator, surrogate, tolerance=settings.guard.tolerance, risk=settings.guard.risk)
 
 

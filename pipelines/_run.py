@@ -1,6 +1,7 @@
 """A run: its steps one after the other, redoing only those whose dependencies changed."""
 
 import dataclasses
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,9 @@ def _prepare(file: Path, seed: int | None, devices: int | None, display: Abstrac
 
 
 def _record(job: Job, file: Path) -> None:
-    """Write `run.json`: the settings, and where the run file was, for `show` and `predict`."""
-    record = {"file": str(file.resolve()), "settings": job.settings.model_dump(mode="json", exclude_none=True)}
+    """Write `run.json`: the settings, and where the run file is, seen from here, for `show` and `predict`."""
+    place = os.path.relpath(file.resolve(), job.folder.resolve())
+    record = {"file": place, "settings": job.settings.model_dump(mode="json", exclude_none=True)}
     write_json(job.folder / "run.json", record)
 
 
@@ -138,6 +140,7 @@ def _do(job: Job, step: Step, reasons: list[str]) -> None:
         "seconds": seconds,
         "facts": facts,
     }
-    write_state(job.folder, read_state(job.folder) | {step.name: record})
+    done = read_state(job.folder) | {step.name: record}
+    write_state(job.folder, {known.name: done[known.name] for known in STEPS if known.name in done})
     log(job.folder, "finished", step=step.name, seconds=seconds)
     job.display.finish(seconds)

@@ -83,11 +83,18 @@ def _simulate(job: Job, design: str) -> dict[str, Any]:
         seed=seed,
         progress=progress,
     )
+    speed = members / ensemble.metadata["seconds"]
+    job.display.update(members, members, f"{speed:.3g} members/s on {ensemble.metadata['devices']} device(s)")
     _refuse_failed(ensemble, design)
     save_ensemble(ensemble, job.folder / FILES[design])
     job.ensembles[design] = ensemble
     failures = Counter(entry["status"] for entry in ensemble.failures())
-    return {"members": len(ensemble), "failures": dict(failures), "devices": ensemble.metadata["devices"]}
+    return {
+        "members": len(ensemble),
+        "failures": dict(failures),
+        "devices": ensemble.metadata["devices"],
+        "parameters": ensemble.space.to_json(),
+    }
 
 
 def _refuse_failed(ensemble: Ensemble, design: str) -> None:

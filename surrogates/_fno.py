@@ -1,5 +1,6 @@
 """The Fourier neural operator: a network from fields to fields that knows no grid."""
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -47,16 +48,13 @@ class FNO(AbstractArchitecture):
             raise ValueError(f"activation: expected a function of jax.nn such as 'gelu', got {self.activation!r}.")
 
     def build(self, layout: Layout, *, key: jax.Array) -> "FourierOperator":
-        fields = tuple(name for name, parameter in layout.space.items() if len(parameter.shape) == 1)
-        dims = {output.dims for output in layout.outputs.values()}
-        if not fields or len(dims) != 1 or len(next(iter(dims))) != 1:
+        shapes = {name: layout.space[name].shape for name in layout.fields}
+        if not shapes or any(len(shape) != 1 for shape in (*shapes.values(), layout.space_shape)):
             raise ValueError(
-                "FNO: expected at least one field among the parameters and all outputs on one and the same dimension; got "
-                f"fields: {', '.join(fields) or 'none'}; dimensions: "
-                f"{', '.join(f'{name} {output.dims}' for name, output in layout.outputs.items())}; use MLP otherwise."
+                "FNO: expected at least one field among the parameters, and fields and outputs on one space dimension; got "
+                f"fields of shape {shapes or 'none'} and outputs of shape {layout.space_shape}; use MLP otherwise."
             )
-        scalars = tuple(name for name in layout.space if name not in fields)
-        return FourierOperator(self, fields, scalars, (len(layout.times), len(layout.outputs)), key=key)
+        return FourierOperator(self, layout, key=key)
 
 
 class FourierOperator(eqx.Module):
@@ -71,13 +69,14 @@ class FourierOperator(eqx.Module):
     shape: tuple[int, int] = eqx.field(static=True)
     activation: str = eqx.field(static=True)
 
-    def __init__(self, sizes: FNO, fields, scalars, shape, *, key: jax.Array):
+    def __init__(self, sizes: FNO, layout: Layout, *, key: jax.Array):
         first, second, third, *rest = jax.random.split(key, 3 + sizes.depth)
-        self.lift = eqx.nn.Linear(len(fields) + len(scalars), sizes.width, key=first)
+        self.fields, self.scalars = layout.fields, layout.scalars
+        self.shape, self.activation = (len(layout.times), len(layout.outputs)), sizes.activation
+        self.lift = eqx.nn.Linear(len(layout.space), sizes.width, key=first)
         self.blocks = [FourierBlock(sizes.width, sizes.modes, key=key) for key in rest]
         self.widen = eqx.nn.Linear(sizes.width, 2 * sizes.width, key=second)
-        self.project = eqx.nn.Linear(2 * sizes.width, shape[0] * shape[1], key=third)
-        self.fields, self.scalars, self.shape, self.activation = fields, scalars, shape, sizes.activation
+        self.project = eqx.nn.Linear(2 * sizes.width, math.prod(self.shape), key=third)
 
     def __call__(self, inputs: Mapping[str, jax.Array]) -> jax.Array:
         activation = getattr(jax.nn, self.activation)

@@ -84,7 +84,7 @@ def test_a_wrong_key_is_named_with_what_was_expected(path, value, line):
         (
             "simulator|name",
             "decaay",
-            r'simulator.name: unknown simulator "decaay"; did you mean "decay"\? expected one of decay, .*"file.py:object"',
+            r'simulator.name: unknown simulator "decaay"; did you mean "decay"\? expected one of .*, or "file.py:object"',
         ),
         ("simulator|solver", "Tsit6", r'simulator.solver: expected a diffrax solver, got "Tsit6"; did you mean "Tsit5"\?'),
         ("simulator|solver", "HalfSolver", 'simulator.solver: expected a diffrax solver, got "HalfSolver"; such as .*'),

@@ -6,8 +6,9 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-import emulax
 import pytest
+
+import emulax
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("data", "simulators", "surrogates", "pipelines")

@@ -1,7 +1,7 @@
 """Ensembles of simulations, AI surrogates trained on them, and solvers guarded by a stated error.
 
 `data` describes parameters and stores results, `simulators` solves ensembles over devices, `surrogates` trains models
-on them, and `pipelines` joins these into runs, reports and guarded solvers. The four packages are imported on first use.
+on them, and `pipelines` joins these into runs, reports and guarded solvers. Each package is imported on first use.
 """
 
 import importlib

@@ -1,0 +1,61 @@
+"""The final table of a run, on the terminal."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """Print a summary as a table and a snippet that uses the result."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=summary["name"], title_justify="left", show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in table_rows(summary):
+        table.add_row(label, text)
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    if summary["surrogate"] is not None:
+        print("\n" + snippet(summary))
+
+
+def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Label and text of each line."""
+    members, failures = summary["members"], summary["failures"]
+    if members:
+        yield "members", ", ".join(f"{number:,} {name}" for name, number in members.items())
+        yield "failures", _failures(failures)
+    if summary["seconds"]:
+        yield "seconds", ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
+    yield from summary["validation"] or []
+    for name in ("surrogate", "report"):
+        if summary[name] is not None:
+            yield name, summary[name]
+    if "report" not in summary["finished"]:
+        yield "to do", f"emulax run {summary['run_file']}"
+
+
+def _failures(failures: dict[str, dict[str, int]]) -> str:
+    listed = [
+        f"{number} {name} ({status})" for name, counts in failures.items() for status, number in counts.items()
+    ]
+    return ", ".join(listed) or "none"
+
+
+def snippet(summary: dict[str, Any]) -> str:
+    """How to use the result, as a program."""
+    return f"""\
+from emulax import pipelines
+fast = pipelines.load_guarded("{summary["folder"]}")  # the surrogate where it may answer, else the solver
+solution = fast.solve({_example(summary["parameters"])})  # the solver's own call
+"""
+
+
+def _example(parameters: list[dict[str, Any]]) -> str:
+    """A member in the middle of the bounds, where all parameters have some."""
+    if not all("lower" in entry and "upper" in entry for entry in parameters):
+        return "params"
+    middle = {entry["name"]: float(f"{(entry['lower'] + entry['upper']) / 2:.3g}") for entry in parameters}
+    return json.dumps(middle)

@@ -1,0 +1,66 @@
+"""The final table of a run, from the files in its folder."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ._folder import digest, read_json, read_state
+from ._headline import headline
+
+STAGES = {"simulate": "simulate", "train": "train", "validate": "validate", "report": "validate"}
+
+
+def summarise(folder: str | Path) -> dict[str, Any]:
+    """The numbers of the final table, JSON-ready: members, failures, seconds, and, where there is a valid report, the
+    error, coverage and speed of the surrogate.
+
+    **Raises:** `FileNotFoundError` or `ValueError` for a folder that is no run's.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: expected the folder of a run, found nothing")
+    record = read_json(folder / "run.json")
+    if record is None:
+        raise ValueError(f"{folder}: expected the folder of a run, found no run.json in it")
+    steps = read_state(folder)
+    current = _standing(folder, steps)
+    report = read_json(folder / "report.json") if "validate" in current else None
+    return {
+        "name": record["settings"]["name"],
+        "folder": str(folder),
+        "run_file": os.path.relpath(folder / record["file"]),
+        "finished": current,
+        "members": _facts(steps, "members"),
+        "failures": _facts(steps, "failures"),
+        "devices": max(_facts(steps, "devices").values(), default=None),
+        "seconds": _seconds(steps),
+        "guard": record["settings"]["guard"],
+        "validation": None if report is None else headline(report),
+        "surrogate": str(folder / "surrogate.emx") if "train" in current else None,
+        "report": str(folder / "report.html") if "report" in current else None,
+        "parameters": steps.get("simulate training", {}).get("facts", {}).get("parameters", []),
+    }
+
+
+def _standing(folder: Path, steps: dict[str, Any]) -> list[str]:
+    """The finished steps whose files, and all those that they were made from, are the ones on record."""
+    names, good = [], set()
+    for name, entry in steps.items():
+        files = entry["inputs"] | entry["outputs"]
+        if set(entry["inputs"]) <= good and all(digest(folder / file) == known for file, known in files.items()):
+            names.append(name)
+            good |= set(entry["outputs"])
+    return names
+
+
+def _facts(steps: dict[str, Any], fact: str) -> dict[str, Any]:
+    prefix = "simulate "
+    return {name.removeprefix(prefix): e["facts"][fact] for name, e in steps.items() if name.startswith(prefix)}
+
+
+def _seconds(steps: dict[str, Any]) -> dict[str, float]:
+    seconds: dict[str, float] = {}
+    for name, entry in steps.items():
+        stage = STAGES[name.partition(" ")[0]]
+        seconds[stage] = round(seconds.get(stage, 0.0) + entry["seconds"], 3)
+    return seconds
