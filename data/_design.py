@@ -127,4 +127,4 @@ def as_design(space: ParameterSpace, design: Mapping[str, np.ndarray]) -> Design
 
 def subset(design: Design, members: np.ndarray) -> Design:
     """The members of a design that an index or mask selects."""
-    return dataclasses.replace(design, columns={name: value[members] for name, value in design.values.items()})
+    return dataclasses.replace(design, columns={name: value[members] for name, value in design.items()})

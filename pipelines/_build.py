@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import diffrax
+import equinox as eqx
+import jax
 
 from .. import simulators
 from ..data import DISTRIBUTIONS, AbstractDistribution
 from ..simulators import REGISTRY, AbstractSimulator
-from ..surrogates import ARCHITECTURES, AbstractArchitecture
+from ..surrogates import ARCHITECTURES, AbstractArchitecture, Layout
 from ._arguments import check_arguments
 from ._config import ParameterSettings, RunSettings, SimulatorSettings
 from ._problems import RunFileError, nearest, unknown_key
@@ -41,18 +43,16 @@ def build_simulator(settings: RunSettings, base: Path, source: str) -> AbstractS
         raise RunFileError(source, [f"simulator: {error}"]) from None
 
 
-def find_simulator(name: str, base: Path, source: str) -> Any:
-    """A registered factory by name, or an object of a user's file as "file.py:object"."""
+def find_simulator(name: str, base: Path) -> Any:
+    """A registered factory by name, or an object of a user's file as "file.py:object".
+
+    **Raises:** `ValueError` for a name that is neither.
+    """
     if ":" in name:
-        return load_object(name, base, source)
+        return load_object(name, base)
     if name not in REGISTRY:
-        raise RunFileError(
-            source,
-            [
-                f'simulator.name: unknown simulator "{name}"; {nearest(name, REGISTRY)}'
-                f'expected one of {", ".join(REGISTRY)}, or "file.py:object"'
-            ],
-        )
+        hint = f'{nearest(name, REGISTRY)}expected one of {", ".join(REGISTRY)}, or "file.py:object"'
+        raise ValueError(f'unknown simulator "{name}"; {hint}')
     return REGISTRY[name]
 
 
@@ -72,8 +72,23 @@ def build_architecture(settings: RunSettings, source: str) -> AbstractArchitectu
         raise RunFileError(source, [f"surrogate: {error}"]) from None
 
 
+def check_network(architecture: AbstractArchitecture, simulator: AbstractSimulator, source: str) -> None:
+    """Refuse an architecture that cannot serve a simulator, before anything is solved; nothing is computed.
+
+    **Raises:** `RunFileError` with the architecture's own words.
+    """
+    layout = Layout(simulator.parameters, simulator.outputs, simulator.times, simulator.coordinates)
+    try:
+        eqx.filter_eval_shape(lambda key: architecture.build(layout, key=key), jax.random.key(0))
+    except ValueError as error:
+        raise RunFileError(source, [f"surrogate: {error}"]) from None
+
+
 def _make(chosen: SimulatorSettings, base: Path, source: str) -> AbstractSimulator:
-    made = find_simulator(chosen.name, base, source)
+    try:
+        made = find_simulator(chosen.name, base)
+    except ValueError as error:
+        raise RunFileError(source, [f"simulator.name: {error}"]) from error
     if isinstance(made, AbstractSimulator):
         if chosen.options:
             hint = f'expected none, since "{chosen.name}" is a finished simulator; name a function that returns one'

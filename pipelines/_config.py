@@ -75,7 +75,7 @@ class SimulatorSettings(Section):
     max_steps: int | None = Field(default=None, ge=1)
     """Steps after which a member is given up; by default the simulator's own."""
     batch_size: int | None = Field(default=None, ge=1)
-    """Members solved at a time, for ensembles that do not fit in memory; by default all. Results do not depend on it."""
+    """Members solved at a time, for ensembles beyond the memory; by default all. No result depends on it."""
     options: dict[str, Any] = {}
     """Arguments of the simulator: constants, grid points, times."""
     parameters: dict[str, ParameterSettings] = {}
@@ -119,6 +119,10 @@ class TrainingSettings(Section):
     """Largest learning rate of the schedule."""
     validation: float = Field(default=0.1, ge=0, lt=1)
     """Share of the training members that chooses the best weights."""
+    transform: Literal["none", "log"] = "none"
+    """Whether the outputs or their logarithms are learnt; outputs must be positive for "log"."""
+    loss: Literal["mean_squared_error", "relative_l2"] | None = None
+    """What training makes small; by default what suits the architecture."""
     coarse: Annotated[tuple[int, float], Strict(False)] | None = None
     """For fields: train on every n-th grid point for a share of the steps, as [n, share]."""
     augment: Literal["reflection"] | None = None
@@ -177,14 +181,14 @@ class RunSettings(Section):
     report: ReportSettings = ReportSettings()
 
 
-def read_run_file(path: str | Path) -> RunSettings:
-    """Read and check a run file.
+def read_run_file(path: str | Path, **instead: Any) -> RunSettings:
+    """Read and check a run file; `instead` are top-level values in place of the file's.
 
     **Raises:** `RunFileError` with one line for each problem: the file, the path of the key, what was expected and
     what stands there.
     """
     path = Path(path)
-    return check(_read_toml(path), path.name)
+    return check(_read_toml(path) | instead, path.name)
 
 
 def check(content: dict[str, Any], source: str) -> RunSettings:

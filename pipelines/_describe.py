@@ -37,7 +37,7 @@ def describe(name: str, base: Path) -> dict[str, Any]:
         raise ValueError(
             f'unknown name "{name}"; {nearest(name, known)}expected one of {", ".join(known)}, or "file.py:object"'
         )
-    found = find_simulator(name, base, "describe")
+    found = find_simulator(name, base)
     return _simulator(found if isinstance(found, AbstractSimulator) else found(), found)
 
 

@@ -29,7 +29,7 @@ def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "failures", _failures(failures)
     if summary["seconds"]:
         yield "seconds", ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
-    yield from summary["validation"] or []
+    yield from (summary["validation"] or {}).items()
     for name in ("surrogate", "report"):
         if summary[name] is not None:
             yield name, summary[name]
@@ -38,9 +38,7 @@ def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _failures(failures: dict[str, dict[str, int]]) -> str:
-    listed = [
-        f"{number} {name} ({status})" for name, counts in failures.items() for status, number in counts.items()
-    ]
+    listed = [f"{number} {name} ({status})" for name, counts in failures.items() for status, number in counts.items()]
     return ", ".join(listed) or "none"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..data import Ensemble, Solution, Source, Status, as_design, label, subset
 from ..simulators import AbstractSimulator, fingerprint, solve_ensemble
 from ..surrogates import Surrogate
+from ._fallback import choose
 
 SOLVE_OPTIONS = ("precision", "devices", "batch_size", "progress", "seed")
 
@@ -57,7 +58,7 @@ def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: floa
     if threshold == -math.inf:
         few = len(calibration.errors) < 1 / risk - 1
         warnings.warn(
-            f"no answer of this surrogate can be promised within {tolerance:g} at risk {risk:g}; the solver will answer "
+            f"no answer of this surrogate can be promised within {tolerance:g} at risk {risk:g}; the solver answers "
             "every call. Raise the tolerance or the risk, or "
             + (f"calibrate on at least {2 * math.ceil(1 / risk)} members." if few else "train longer."),
             stacklevel=2,
@@ -116,14 +117,15 @@ class GuardedSolver(eqx.Module):
         `simulators.solve_ensemble`, which solves only the rejected ones.
         """
         ts = self.times if ts is None else ts
-        if not self.knows_times(ts):
+
+        def solve(params):
             return unstated(self.simulator.solve(params, ts, key=key), self.outputs)
+
+        params = self.parameters.read(params)
+        if not self.knows_times(ts):
+            return solve(params)
         answer = self.surrogate.solve(params, ts)
-        return self.choose(
-            self.accepts(params, answer),
-            lambda: answer,
-            lambda: unstated(self.simulator.solve(params, ts, key=key), self.outputs),
-        )
+        return choose(self.accepts(params, answer), answer, solve, params)
 
     def accepts(self, params: Mapping[str, Any], answer: Solution) -> jax.Array:
         """Whether the surrogate's `answer` for `params` may be given, as data."""
@@ -137,12 +139,9 @@ class GuardedSolver(eqx.Module):
         close = np.isclose(ts[:, None], self.times, rtol=1e-6, atol=1e-12).any(axis=1) if ts.ndim == 1 else False
         return bool(ts.size) and bool(np.all(close))
 
-    @staticmethod
-    def choose(accept: jax.Array, surrogate, solver):
-        """`surrogate()` or `solver()`: in Python where `accept` is known, else by `lax.cond`."""
-        if not isinstance(accept, jax.core.Tracer):
-            return surrogate() if accept else solver()
-        return jax.lax.cond(accept, surrogate, solver)
+    @property
+    def fingerprint(self):
+        return self.surrogate.provenance["fingerprint"]
 
     def diffeqsolve(self, terms, solver, t0, t1, dt0, y0, args=None, **options):
         """`diffrax.diffeqsolve`, answered by the surrogate if it is the call that the surrogate stands for."""
@@ -183,6 +182,7 @@ class _Screen(eqx.Module):
     outputs = property(lambda self: self.guarded.outputs)
     coordinates = property(lambda self: self.guarded.coordinates)
     time_unit = property(lambda self: self.guarded.time_unit)
+    fingerprint = property(lambda self: self.guarded.fingerprint)
 
     def solve(self, params, ts=None, *, key=None):
         answer = self.guarded.surrogate.solve(params, ts)

@@ -1,5 +1,7 @@
 """As many CPU devices as a command asks for, before JAX starts."""
 
+import contextlib
+
 import jax
 
 MOST = 256
@@ -12,13 +14,11 @@ def request_devices(count: int) -> None:
     """
     if not 1 <= count <= MOST:
         raise ValueError(f"--devices: expected a whole number from 1 to {MOST}, got {count}")
-    try:
+    with contextlib.suppress(RuntimeError):  # JAX has started: it keeps the devices that it has
         jax.config.update("jax_num_cpu_devices", count)
-    except RuntimeError:
-        pass  # JAX has started: it keeps the devices that it has
     available = jax.local_devices()
     if count > len(available):
         raise ValueError(
-            f"--devices: expected at most {len(available)}, the number of {available[0].platform} devices that JAX has; "
-            f"got {count}"
+            f"--devices: expected at most {len(available)}, the number of {available[0].platform} devices that JAX "
+            f"has; got {count}"
         )

@@ -87,7 +87,7 @@ def load_guarded(folder: str | Path) -> GuardedSolver:
 
     **Returns:** what `guard` returns.
 
-    **Raises:** `ValueError`, `FileNotFoundError` for a folder without a finished run, or one whose simulator has changed.
+    **Raises:** `ValueError`, `FileNotFoundError` for a folder without a finished run, or a changed simulator.
     """
     return _guarded(load_surrogate(Path(folder) / "surrogate.emx"), Path(folder))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..data import Solution, Source, label
 from ..simulators import ODESimulator, same_function
+from ._fallback import choose
 
 if TYPE_CHECKING:
     from ._guard import GuardedSolver
@@ -32,7 +33,8 @@ def diffeqsolve(
     **Returns:** a `diffrax.Solution`; `stats["source"]` says who answered.
     """
 
-    def by_diffrax():
+    def by_diffrax(state):
+        y0, args = state
         solution = diffrax.diffeqsolve(terms, solver, t0, t1, dt0, y0, args, **options)
         return _with_source(solution, Source.solver)
 
@@ -43,27 +45,30 @@ def diffeqsolve(
     difference = difference or (f"the option {unusual[0]} is used" if unusual else None)
     if difference is not None:
         _tell("diffeqsolve", "diffrax", difference)
-        return by_diffrax()
+        return by_diffrax((y0, args))
 
+    args = guarded.parameters.read(args)
+    y0 = jnp.asarray(y0, jnp.result_type(y0, float))
     answer = guarded.surrogate.solve(args, _only_times(saved))
-    template = eqx.filter_eval_shape(by_diffrax)
-
-    def by_surrogate():
-        blank = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, template
-        )
-        ys = _states(answer).astype(template.ys.dtype)
-        solution = eqx.tree_at(lambda s: (s.ts, s.ys), blank, (answer.times.astype(template.ts.dtype), ys))
-        return _with_source(solution, Source.surrogate)
-
+    shape = eqx.filter_eval_shape(by_diffrax, (y0, args))
+    fixed = eqx.filter(shape, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
     accept = guarded.accepts(args, answer) & _same_state(guarded, y0, args)
-    if not isinstance(accept, jax.core.Tracer):
-        return by_surrogate() if accept else by_diffrax()
-    rest = eqx.filter(template, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
-    chosen = jax.lax.cond(
-        accept, lambda: eqx.filter(by_surrogate(), eqx.is_array), lambda: eqx.filter(by_diffrax(), eqx.is_array)
+    chosen = choose(
+        accept,
+        eqx.filter(_as_diffrax(answer, shape), eqx.is_array),
+        lambda state: eqx.filter(by_diffrax(state), eqx.is_array),
+        (y0, args),
     )
-    return eqx.combine(chosen, rest)
+    return eqx.combine(chosen, fixed)
+
+
+def _as_diffrax(answer: Solution, shape: diffrax.Solution) -> diffrax.Solution:
+    """A surrogate's answer in the shape of the diffrax solution it stands for: no steps, success."""
+    blank = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, shape
+    )
+    times, states = answer.times.astype(shape.ts.dtype), _states(answer).astype(shape.ys.dtype)  # type: ignore[union-attr]
+    return _with_source(eqx.tree_at(lambda s: (s.ts, s.ys), blank, (times, states)), Source.surrogate)
 
 
 def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=None, **options: Any):
@@ -120,7 +125,7 @@ def _only_times(saveat: diffrax.SaveAt):
     """The times of a `SaveAt(ts=...)` that saves nothing else, or `None`."""
     save = saveat.subs
     plain = isinstance(save, diffrax.SubSaveAt) and not (save.t0 or save.t1 or save.steps or saveat.dense)
-    return save.ts if plain and save.fn is diffrax.SubSaveAt().fn else None
+    return save.ts if plain and save.fn is diffrax.SubSaveAt(t1=True).fn else None
 
 
 def _same_state(guarded: "GuardedSolver", y0, args) -> jax.Array:

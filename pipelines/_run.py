@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ._build import build_architecture, build_simulator
-from ._config import RunSettings, read_run_file
+from ._build import build_architecture, build_simulator, check_network
+from ._config import read_run_file
 from ._folder import digest, log, read_state, write_json, write_state
 from ._keys import changes
 from ._progress import AbstractDisplay, SilentDisplay
@@ -44,7 +44,8 @@ def run(
     """Do what a run file says: simulate, train, validate, report.
 
     A step is done if it has not been done, if a key that it depends on has another value, if a file that it takes is
-    new, or if a file that it makes is missing or damaged. Finished steps are recorded at once: an interrupted run goes on.
+    new, or if a file that it makes is missing or damaged. Finished steps are recorded at once: an interrupted run
+    goes on.
 
     **Arguments:**
 
@@ -89,13 +90,14 @@ def run(
 
 
 def _prepare(file: Path, seed: int | None, devices: int | None, display: AbstractDisplay) -> Job:
-    settings = read_run_file(file)
-    if seed is not None:
-        settings = RunSettings.model_validate(settings.model_dump() | {"seed": seed})
+    settings = read_run_file(file, **({} if seed is None else {"seed": seed}))
+    simulator = build_simulator(settings, file.resolve().parent, file.name)
+    architecture = build_architecture(settings, file.name)
+    check_network(architecture, simulator, file.name)
     return Job(
         settings=settings,
-        simulator=build_simulator(settings, file.resolve().parent, file.name),
-        architecture=build_architecture(settings, file.name),
+        simulator=simulator,
+        architecture=architecture,
         folder=Path(settings.folder or f"runs/{settings.name}"),
         devices=devices,
         display=display,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..data import ADVICE, Ensemble, Status, load_ensemble, sample, save_ensemble
 from ..simulators import AbstractSimulator, shard, solve_ensemble
-from ..surrogates import AbstractArchitecture, Surrogate, fit, load
+from ..surrogates import AbstractArchitecture, MeanSquaredError, RelativeL2, Surrogate, fit, load
 from ._config import RunSettings
 from ._keys import DESIGNS, design_method, design_seed, ensemble_keys, plain, section_keys
 from ._progress import AbstractDisplay
@@ -17,6 +17,7 @@ from ._validate import validate
 
 FILES = {"training": "ensembles/train.h5", "calibration": "ensembles/calibration.h5", "test": "ensembles/test.h5"}
 SURROGATE = "surrogate.emx"
+LOSSES = {None: None, "mean_squared_error": MeanSquaredError(), "relative_l2": RelativeL2()}
 
 
 @dataclasses.dataclass
@@ -40,9 +41,9 @@ class Job:
 
     def surrogate(self) -> Surrogate:
         """The surrogate, trained in this run or read from its file."""
-        if self.trained is None:
-            self.trained = load(self.folder / SURROGATE)
-        return self.trained
+        trained = self.trained or load(self.folder / SURROGATE)
+        self.trained = trained
+        return trained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,15 +111,20 @@ def _train(job: Job) -> dict[str, Any]:
     def progress(step: int, steps: int, loss: float) -> None:
         job.display.update(step, steps, f"loss {loss:.2e}, {step / (time.monotonic() - start):.3g} steps/s")
 
-    job.trained = fit(
+    given = settings.training.model_dump()
+    loss = LOSSES[given.pop("loss")]
+    surrogate = fit(
         job.architecture,
         job.ensemble("training"),
         seed=settings.seed,
         calibration=job.ensemble("calibration"),
+        loss=loss,
         progress=progress,
-        **settings.training.model_dump(),
+        **given,
     )
-    job.trained.save(job.folder / SURROGATE)
+    surrogate.save(job.folder / SURROGATE)
+    job.trained = surrogate
+    return {}
 
 
 def _validate(job: Job) -> dict[str, Any]:
@@ -150,7 +156,7 @@ STEPS = (
         needs=("simulate training", "simulate calibration"),
         outputs=(SURROGATE,),
         keys=lambda job: (
-            section_keys({"name": job.settings.surrogate.name} | dataclasses.asdict(job.architecture), "surrogate")
+            section_keys(job.architecture.to_json(), "surrogate")
             | section_keys(job.settings.training.model_dump(), "training")
         ),
         what=lambda job: f"{job.settings.training.steps} steps",

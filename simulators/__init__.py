@@ -10,6 +10,8 @@ from ._devices import shard as shard
 from ._etdrk4 import ETDRK4 as ETDRK4
 from ._fingerprint import fingerprint as fingerprint
 from ._fingerprint import same_function as same_function
+from ._fixed_step import FixedStep as FixedStep
+from ._fixed_step import RungeKutta4 as RungeKutta4
 from ._lotka_volterra import LotkaVolterra as LotkaVolterra
 from ._numerics import Numerics as Numerics
 from ._ode import ODESimulator as ODESimulator

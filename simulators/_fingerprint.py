@@ -21,7 +21,12 @@ NOT_PHYSICS = ("numerics", "times", "description", "reference", "name")
 
 
 def fingerprint(simulator: Any) -> str:
-    """SHA-256, in hexadecimal, of what a simulator computes; see the module's docstring."""
+    """SHA-256, in hexadecimal, of what a simulator computes; see the module's docstring.
+
+    A surrogate or a guarded solver has the fingerprint of the simulator it stands for.
+    """
+    if hasattr(simulator, "fingerprint"):
+        return simulator.fingerprint
     return hashlib.sha256(json.dumps(_describe(simulator, ()), sort_keys=True).encode()).hexdigest()
 
 

@@ -67,8 +67,8 @@ class Perceptron(eqx.Module):
         first, *rest = self.hidden
         if h.shape[0] != first.in_features:
             raise ValueError(
-                f"expected {first.in_features} input values, got {h.shape[0]}: this network answers on the grid that it "
-                "was trained on; FNO answers on any grid."
+                f"expected {first.in_features} input values, got {h.shape[0]}: this network answers on the grid that "
+                "it was trained on; FNO answers on any grid."
             )
         h = activation(first(h))
         for layer in rest:

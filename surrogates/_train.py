@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ._watch import Watch
 
@@ -79,18 +80,21 @@ def train(
     """
     params, static = eqx.partition(network, eqx.is_inexact_array)
     watch = Watch(params, chooses=bool(np.sum(data.validation[1])))
-    state = optimiser.init(params)
-    order = np.zeros_like(data.train[0])
     key = jax.random.key_data(jax.random.key(plan.seed))
+    # laid as the calls return them, or the second call would compile again
+    split = data.train[0].sharding
+    everywhere = NamedSharding(split.mesh, PartitionSpec())
+    params, state, key = jax.device_put((params, optimiser.init(params), key), everywhere)
+    order = jax.device_put(np.zeros(data.train[0].shape, np.int32), split)
     step = 0
     for factor, end in plan.phases:
-        calls = _mapped(static, plan, factor, loss, optimiser, devices)
+        call = _mapped(static, plan, factor, loss, optimiser, devices)
         while step < end and watch.status != "diverged":
             count = min(plan.call, end - step)
             numbers = (np.int32(step), np.int32(count), np.float32(plan.steps), np.float32(plan.learning_rate))
-            params, state, order, losses, chosen = calls(params, state, order, numbers, key, data)
+            params, state, order, losses, chosen = call(params, state, order, numbers, key, data)
             step += count
-            watch.update(step, params, float(np.mean(losses[:count])), float(chosen))
+            watch.update(step, params, float(np.mean(np.asarray(losses)[:count])), float(chosen))
             if progress is not None:
                 progress(step, plan.steps, watch.last)
     return eqx.combine(watch.params, static), watch
@@ -113,9 +117,8 @@ def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any
             params, state, order, losses = carry
             number = start + i
             epoch, place = number // per_epoch, number % per_epoch
-            order = jax.lax.cond(
-                place == 0, lambda: shuffle(key, epoch, *rows.shape), lambda: order
-            )  # the same shuffle of a group whatever device holds it
+            # the same order of a group whatever device holds it
+            order = jax.lax.cond(place == 0, lambda: shuffle(key, epoch, *rows.shape), lambda: order)
             chosen = jax.lax.dynamic_slice_in_dim(order, place * plan.batch, plan.batch, axis=1)
             inputs, targets = pick(seen, jnp.take_along_axis(rows, chosen, axis=1))
             if plan.augment is not None:
@@ -132,6 +135,8 @@ def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any
 
         carry = (params, state, order, jnp.zeros(plan.call, jnp.float32))
         params, state, order, losses = jax.lax.fori_loop(0, count, step, carry)
+        finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]).all()
+        losses = jnp.where(finite, losses, jnp.nan)  # the last step may have spoilt the weights
         return params, state, order, losses, evaluate(params, member_loss, data, plan.batch)
 
     return jax.pmap(

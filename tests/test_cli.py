@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
 from emulax.__main__ import main
 
 
@@ -56,7 +57,9 @@ def inside(project, monkeypatch):
 
 
 def test_version_and_help_start_at_once():
-    script = "import sys; from emulax.__main__ import main\ntry: main(sys.argv[1:])\nfinally: print('jax' in sys.modules)"
+    script = (
+        "import sys; from emulax.__main__ import main\ntry: main(sys.argv[1:])\nfinally: print('jax' in sys.modules)"
+    )
     for option, expected in (("--version", f"emulax {version('emulax')}"), ("--help", "Usage: emulax")):
         done = subprocess.run([sys.executable, "-c", script, option], capture_output=True, text=True, check=True)
         assert done.stdout.strip().startswith(expected)
@@ -195,7 +198,10 @@ RUN_FILE_FAULTS = [
     (["syntax.toml"], "syntax.toml: line 2, column 8: expected TOML: invalid value"),
     (["wrong.toml"], 'wrong.toml: design.training: expected a whole number >= 8, got "many"'),
     (["tiny.toml", "--devices", "0"], "--devices: expected a whole number from 1 to 256, got 0"),
-    (["tiny.toml", "--devices", "64"], r"--devices: expected at most 4, the number of cpu devices that JAX has; got 64"),
+    (
+        ["tiny.toml", "--devices", "64"],
+        r"--devices: expected at most 4, the number of cpu devices that JAX has; got 64",
+    ),
     (["tiny.toml", "--seed", "-1"], "tiny.toml: seed: expected a whole number >= 0 and <= 1000000000, got -1"),
     ([], "Missing argument 'FILE'; see `emulax {command} --help`"),
 ]
@@ -220,10 +226,13 @@ def test_run_files_that_cannot_be_meant(emulax, inside, command, arguments, line
         (["list", "-x"], "No such option: -x; see `emulax list --help`"),
         (["lst"], "No such command 'lst'.*; see `emulax --help`"),
         (["describe"], "Missing argument 'NAME'; see `emulax describe --help`"),
-        (["describe", "deacy"], 'unknown name "deacy"; did you mean "decay"\\? expected one of burgers, .*"file.py:object"'),
+        (
+            ["describe", "deacy"],
+            'unknown name "deacy"; did you mean "decay"\\? expected one of burgers, .*"file.py:object"',
+        ),
         (["describe", ""], 'unknown name ""; expected one of .*'),
-        (["describe", "none.py:x"], "describe: simulator.name: expected a Python file at .*none.py, found nothing"),
-        (["describe", "tiny.py:tny"], 'describe: simulator.name: tiny.py has no object "tny"; did you mean "tiny"\\? .*'),
+        (["describe", "none.py:x"], "expected a Python file at .*none.py, found nothing"),
+        (["describe", "tiny.py:tny"], 'tiny.py has no object "tny"; did you mean "tiny"\\? .*'),
         (["new"], "Missing argument 'NAME'; see `emulax new --help`"),
         (["new", "tiny"], "tiny.toml exists already; choose another name or remove it"),
         (["new", "a/b"], 'expected a name of letters, digits and _, not beginning with a digit; got "a/b"'),
@@ -235,23 +244,38 @@ def test_run_files_that_cannot_be_meant(emulax, inside, command, arguments, line
         (["show", "runs"], "runs: expected the folder of a run, found no run.json in it"),
         (["show", "runs/tiny", "--quite"], "No such option: --quite.*"),
         (["predict", "none.emx", "--param", "k=1"], "none.emx: expected a surrogate file .*, found nothing"),
-        (["predict", "runs/tiny", "--param", "k=1"], "runs/tiny: expected a surrogate file .*; try runs/tiny/surrogate.emx"),
+        (
+            ["predict", "runs/tiny", "--param", "k=1"],
+            "runs/tiny: expected a surrogate file .*; try runs/tiny/surrogate.emx",
+        ),
         (["predict", "tiny.toml", "--param", "k=1"], "tiny.toml: expected a surrogate.*"),
-        (["predict", SURROGATE], "expected either --param NAME=VALUE, once for each parameter, or --input FILE.csv; .*"),
+        (["predict", SURROGATE], "expected either --param NAME=VALUE, once for each parameter, or --input FILE.csv"),
         (["predict", SURROGATE, "--param", "k"], '--param: expected NAME=VALUE, such as k=0.5; got "k"'),
         (["predict", SURROGATE, "--param", "k=fast"], '--param k: expected a number, got "fast"'),
         (["predict", SURROGATE, "--param", "k=1", "--param", "k=2"], "--param: k is given twice; .*"),
-        (["predict", SURROGATE, "--param", "kk=0.5"], 'kk: unknown parameter; .*expected one of k, y0'),
+        (["predict", SURROGATE, "--param", "kk=0.5"], "kk: unknown parameter; .*expected one of k, y0"),
         (["predict", SURROGATE, "--param", "k=0.5"], "y0: expected a value between 0.5 and 2 mol/m3, found nothing"),
-        (["predict", SURROGATE, "--input", "none.csv"], "none.csv: expected a CSV file with one column per parameter, .*"),
+        (
+            ["predict", SURROGATE, "--input", "none.csv"],
+            "none.csv: expected a CSV file with one column per parameter, .*",
+        ),
         (["predict", SURROGATE, "--input", "short.csv"], "short.csv: line 3: expected 2 values, got 1"),
         (["predict", SURROGATE, "--input", "words.csv"], 'words.csv: line 2, column y0: expected a number, got "x"'),
-        (["predict", SURROGATE, "--param", "k=1", "--output", "a.xls"], "a.xls: expected a file that ends with .csv or .nc .*"),
+        (
+            ["predict", SURROGATE, "--param", "k=1", "--output", "a.xls"],
+            "a.xls: expected a file that ends with .csv or .nc .*",
+        ),
         (["predict", SURROGATE, "--param", "k=1", "--output", "no/a.nc"], "no/a.nc: expected the folder no to exist"),
-        (["predict", SURROGATE, "--param", "k=0.5", "--param", "y0=1", "--run", "runs/tiny"], "--run names the solver .*"),
-        (["predict", SURROGATE, "--param", "k=0.5", "--param", "y0=1", "--guard", "--run", "."], ".: expected the folder of a run .*"),
+        (
+            ["predict", SURROGATE, "--param", "k=0.5", "--param", "y0=1", "--run", "runs/tiny"],
+            "--run names the solver .*",
+        ),
+        (
+            ["predict", SURROGATE, "--param", "k=0.5", "--param", "y0=1", "--guard", "--run", "."],
+            ".: expected the folder of a run .*",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_said_in_one_line(emulax, inside, arguments, line):
     Path("short.csv").write_text("k,y0\n0.5,1\n0.5\n")
     Path("words.csv").write_text("k,y0\n0.5,x\n")
@@ -283,7 +307,9 @@ def test_the_unexpected_is_one_line_and_a_traceback_on_request(emulax, inside, m
 
 def test_a_fault_below_is_one_line(emulax, inside):
     text = Path("tiny.toml").read_text()
-    Path("stiff.toml").write_text(text.replace('"tiny" ', '"stiff"').replace("[simulator]", "[simulator]\nmax_steps = 1"))
+    Path("stiff.toml").write_text(
+        text.replace('"tiny" ', '"stiff"').replace("[simulator]", "[simulator]\nmax_steps = 1")
+    )
     answer = emulax("simulate", "stiff.toml")
     assert answer.code == 2
     assert answer.err.splitlines()[-1].startswith("emulax: all 256 training members failed with max_steps.")

@@ -5,6 +5,7 @@ import re
 from importlib import resources
 
 import pytest
+
 from emulax.pipelines._build import build_architecture, build_simulator
 from emulax.pipelines._config import RunSettings, check, read_run_file
 from emulax.pipelines._problems import RunFileError
@@ -50,8 +51,7 @@ def test_defaults_are_those_of_the_documentation():
         (
             "design|trainng",
             64,
-            'design.trainng: unknown key; did you mean "training"? '
-            "expected one of training, method, calibration, test",
+            'design.trainng: unknown key; did you mean "training"? expected one of training, method, calibration, test',
         ),
         (
             "design|method",
@@ -86,7 +86,11 @@ def test_a_wrong_key_is_named_with_what_was_expected(path, value, line):
             "decaay",
             r'simulator.name: unknown simulator "decaay"; did you mean "decay"\? expected one of .*, or "file.py:object"',
         ),
-        ("simulator|solver", "Tsit6", r'simulator.solver: expected a diffrax solver, got "Tsit6"; did you mean "Tsit5"\?'),
+        (
+            "simulator|solver",
+            "Tsit6",
+            r'simulator.solver: expected a diffrax solver, got "Tsit6"; did you mean "Tsit5"\?',
+        ),
         ("simulator|solver", "HalfSolver", 'simulator.solver: expected a diffrax solver, got "HalfSolver"; such as .*'),
         (
             "simulator|parameters|kk",
@@ -145,7 +149,9 @@ def test_settings_reach_the_simulator():
     simulator = build_simulator(check(content, "tiny.toml"), None, "tiny.toml")  # type: ignore[arg-type]
     assert simulator.numerics.describe() == {"solver": "Kvaerno5", "rtol": 1e-5, "atol": 1e-9, "max_steps": 99}
     assert simulator.times.tolist() == [0.0, 1.0]
-    assert [(p["name"], p["distribution"], p["lower"], p["upper"], p["unit"]) for p in simulator.parameters.to_json()] == [
+    assert [
+        (p["name"], p["distribution"], p["lower"], p["upper"], p["unit"]) for p in simulator.parameters.to_json()
+    ] == [
         ("k", "uniform", 0.1, 3.0, "1/s"),
         ("y0", "uniform", 0.5, 2.0, "mol/m3"),
     ]
@@ -177,14 +183,34 @@ number = 3
 @pytest.mark.parametrize(
     ("text", "name", "options", "line"),
     [
-        (MINE, "mine.py:mde", {}, 'simulator.name: mine.py has no object "mde"; did you mean "made"? expected one of made'),
-        (MINE, "mine.py:number", {}, "simulator.name: expected mine.py:number to be a simulator or a function that returns one, got int"),
+        (
+            MINE,
+            "mine.py:mde",
+            {},
+            'simulator.name: mine.py has no object "mde"; did you mean "made"? expected one of made',
+        ),
+        (
+            MINE,
+            "mine.py:number",
+            {},
+            "simulator.name: expected mine.py:number to be a simulator or a function that returns one, got int",
+        ),
         (MINE, "mine.py:make", {"points": "x"}, 'simulator.options.points: expected a whole number, got "x"'),
-        (MINE, "mine.py:made", {"points": 3}, 'simulator.options: expected none, since "mine.py:made" is a finished simulator; name a function that returns one'),
-        ("x = 1\ny = nothing\n", "mine.py:x", {}, "simulator.name: mine.py: line 2: NameError: name 'nothing' is not defined"),
+        (
+            MINE,
+            "mine.py:made",
+            {"points": 3},
+            'simulator.options: expected none, since "mine.py:made" is a finished simulator; name a function that returns one',
+        ),
+        (
+            "x = 1\ny = nothing\n",
+            "mine.py:x",
+            {},
+            "simulator.name: mine.py: line 2: NameError: name 'nothing' is not defined",
+        ),
         ("def f(:\n", "mine.py:x", {}, "simulator.name: mine.py: line 1: invalid syntax"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_file_of_ones_own_is_named(tmp_path, text, name, options, line):
     (tmp_path / "mine.py").write_text(text)
     settings = check(SMALL | {"simulator": {"name": name, "options": options}}, "tiny.toml")

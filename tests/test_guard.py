@@ -186,6 +186,6 @@ def test_promises_that_mean_nothing_are_refused(surrogate, options, message):
 
 
 def test_a_promise_that_cannot_be_kept_hands_everything_to_the_solver(surrogate):
-    with pytest.warns(UserWarning, match="the solver will answer every call"):
+    with pytest.warns(UserWarning, match="the solver answers every call"):
         careful = pipelines.guard(DECAY, surrogate, tolerance=1e-9, risk=0.05)
     assert str(careful.solve(INSIDE).source) == "solver"

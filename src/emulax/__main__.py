@@ -16,11 +16,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run ensembles of simulations, train surrogates on them, and put a surrogate where a program calls the solver.",
+    help="Run ensembles of simulations, train surrogates on them, and put a surrogate where a solver is called.",
 )
 
 RunFile = Annotated[Path, typer.Argument(metavar="FILE", help="A run file (TOML); `emulax new NAME` writes one.")]
-Devices = Annotated[int | None, typer.Option("--devices", metavar="N", help="Devices to use; on a CPU as many as named.")]
+Devices = Annotated[
+    int | None, typer.Option("--devices", metavar="N", help="Devices to use; on a CPU as many as named.")
+]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed, in place of the run file's.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no table.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -78,7 +80,7 @@ def train(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train the surrogate of a run file; solve its members first where they are missing."""
+    """Train the surrogate of a run file (and simulate, if needed)."""
     _run(context, file, "train", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
 
 
@@ -91,16 +93,16 @@ def validate(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Judge the surrogate of a run file and write its report; do what is missing before."""
+    """Judge the surrogate of a run file (and train, if needed)."""
     _run(context, file, "validate", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @app.command("list")
 def list_command(context: typer.Context, as_json: Json = False) -> None:
     """List simulators and surrogates."""
-    from emulax.pipelines import list_names
+    from emulax import pipelines
 
-    found = list_names()
+    found = pipelines.list_names()
     if _merge(context, as_json=as_json)["as_json"]:
         return _print_json(found)
     width = max(len(name) for names in found.values() for name in names)
@@ -116,13 +118,14 @@ def describe(
     name: Annotated[str, typer.Argument(metavar="NAME", help='A name that `emulax list` shows, or "file.py:object".')],
     as_json: Json = False,
 ) -> None:
-    """Show an equation, its parameters with units and bounds, outputs, times and reference."""
+    """Show an equation, its parameters, outputs and reference."""
     from emulax import pipelines
+    from emulax.pipelines._describe import describe_lines
 
     found = pipelines.describe(name, Path.cwd())
     if _merge(context, as_json=as_json)["as_json"]:
         return _print_json(found)
-    print("\n".join(pipelines.describe_lines(found)))
+    print("\n".join(describe_lines(found)))
 
 
 @app.command()
@@ -168,42 +171,40 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Answer members with a surrogate, with the stated error of each value."""
+    """Answer members with a surrogate, with stated errors."""
     options = _merge(context, devices=devices, quiet=quiet, as_json=as_json)
     if bool(param) == (source is not None):
-        raise typer.BadParameter("expected either --param NAME=VALUE, once for each parameter, or --input FILE.csv")
+        raise ValueError("expected either --param NAME=VALUE, once for each parameter, or --input FILE.csv")
     _request(options["devices"])
     from emulax import pipelines
+    from emulax.pipelines import _members as table
 
     if output is not None:
-        pipelines.check_output(output)
-    members = pipelines.members_from_csv(source) if source else pipelines.members_from_options(param or [])
-    answers = pipelines.predict(
-        surrogate, members, guarded=guard, run_folder=run_folder, devices=options["devices"]
-    )
+        table.check_output(output)
+    members = table.members_from_csv(source) if source else table.members_from_options(param or [])
+    answers = pipelines.predict(surrogate, members, guarded=guard, run_folder=run_folder, devices=options["devices"])
     if output is not None:
-        pipelines.write_answers(answers, output)
+        table.write_answers(answers, output)
         if options["as_json"]:
             _print_json({"output": str(output), "members": len(answers)})
         elif not options["quiet"]:
             print(f"wrote {output}: {len(answers)} members", file=sys.stderr)
     elif options["as_json"]:
-        columns = pipelines.header(answers)
-        _print_json([dict(zip(columns, row, strict=True)) for row in pipelines.rows(answers)])
+        columns = table.header(answers)
+        _print_json([dict(zip(columns, row, strict=True)) for row in table.rows(answers)])
     else:
-        pipelines.write_csv(answers, sys.stdout)
+        table.write_csv(answers, sys.stdout)
 
 
 def _run(context: typer.Context, file: Path, until: str, **given: Any) -> None:
     options = _merge(context, **given)
     _request(options["devices"])
     from emulax import pipelines
+    from emulax.pipelines._progress import pick_display
 
-    display = pipelines.pick_display(options["quiet"])
+    display = pick_display(options["quiet"])
     try:
-        result = pipelines.run(
-            file, until=until, seed=options["seed"], devices=options["devices"], display=display
-        )
+        result = pipelines.run(file, until=until, seed=options["seed"], devices=options["devices"], display=display)
     except KeyboardInterrupt:
         print("emulax: interrupted; finished steps are kept, the same command goes on from there", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -213,21 +214,21 @@ def _run(context: typer.Context, file: Path, until: str, **given: Any) -> None:
 
 def _request(devices: int | None) -> None:
     if devices is not None:
-        from emulax.pipelines import request_devices
+        from emulax.pipelines._host_devices import request_devices
 
         request_devices(devices)
 
 
 def _merge(context: typer.Context, **given: Any) -> dict[str, Any]:
     """Common options, which may stand before the command's name or after it."""
-    return context.obj | {name: value for name, value in given.items() if value not in (None, False)}
+    return context.obj | {name: value for name, value in given.items() if value is not None and value is not False}
 
 
 def _print_summary(summary: dict[str, Any], options: dict[str, Any]) -> None:
     if options["as_json"]:
         return _print_json(summary)
     if not options["quiet"]:
-        from emulax.pipelines import print_summary
+        from emulax.pipelines._final_table import print_summary
 
         print_summary(summary)
 
