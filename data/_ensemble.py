@@ -3,7 +3,6 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from ._design import Design
@@ -48,9 +47,12 @@ class Ensemble:
         return np.asarray(self.solution.times, np.float64)
 
     @property
-    def values(self) -> dict[str, jax.Array]:
-        """One array `(member, time, *space)` per output, in the order of the design."""
-        return {name: value[: self.size] for name, value in self.solution.values.items()}
+    def values(self) -> dict[str, np.ndarray]:
+        """One array `(member, time, *space)` per output, in the order of the design, on the host.
+
+        NumPy keeps double precision whatever JAX's setting; `solution.values` are the same numbers on the devices.
+        """
+        return {name: np.asarray(value)[: self.size] for name, value in self.solution.values.items()}
 
     @property
     def status(self) -> np.ndarray:

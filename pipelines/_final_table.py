@@ -29,7 +29,7 @@ def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "failures", _failures(failures)
     if summary["seconds"]:
         yield "seconds", ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
-    yield from (summary["validation"] or {}).items()
+    yield from (summary["headline"] or {}).items()
     for name in ("surrogate", "report"):
         if summary[name] is not None:
             yield name, summary[name]

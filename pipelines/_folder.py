@@ -11,10 +11,18 @@ from ..data import write_atomically
 FORMAT = 1
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text, whole or not at all."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, whole or not at all."""
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..data import write_atomically
+from ._folder import write_text
 
 RUN_FILE = """\
 # A run file of emulax. Do it with:  emulax run {name}.toml
@@ -99,5 +99,5 @@ def new(name: str, *, simulator: bool = False, folder: str | Path = ".") -> list
         if path.exists():
             raise FileExistsError(f"{path} exists already; choose another name or remove it")
     for path, text in paths.items():
-        write_atomically(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
+        write_text(path, text)
     return list(paths)

@@ -80,7 +80,7 @@ class TerminalDisplay(AbstractDisplay):
 
     def __init__(self):
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         self.progress = Progress(
             TextColumn("{task.description:<21}"),
@@ -90,7 +90,7 @@ class TerminalDisplay(AbstractDisplay):
             TextColumn("{task.fields[figures]}"),
             console=Console(stderr=True, highlight=False),
         )
-        self.task = None
+        self.task = TaskID(0)
 
     def note(self, text):
         self.progress.console.print(text, markup=False)

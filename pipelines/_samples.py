@@ -6,17 +6,21 @@ from typing import Any
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
-MOST_TIMES = 64  # of fields
+MOST_TIMES = 64  # of a field on a line; of fields in more dimensions only the last time is kept
 
 
 def shown_members(
     surrogate: Any, members: Arrays, truth: Arrays, prediction: Arrays, half_width: Arrays, errors: np.ndarray, kept
 ) -> list[dict[str, Any]]:
-    """Truth, prediction and band of the best, the median and the worst member whose prediction is finite."""
+    """Truth, prediction and band of the best, the median and the worst member whose prediction is finite.
+
+    `kept` are the numbers of the members in the held-out design.
+    """
     order = np.argsort(errors, kind="stable")
     order = order[np.isfinite(errors[order])]
     if not order.size:
         return []
+    times = _times(surrogate.times, max(value.ndim for value in truth.values()) - 2)
     places = {"best": order[0], "median": order[(len(order) - 1) // 2], "worst": order[-1]}
     return [
         {
@@ -25,27 +29,26 @@ def shown_members(
             "error": float(errors[i]),
             "parameters": {name: float(value[i]) for name, value in members.items() if value.ndim == 1},
             "fields": {name: value[i] for name, value in members.items() if value.ndim == 2},
+            "times": np.asarray(surrogate.times)[times].tolist(),
+            "coordinates": {name: np.asarray(axis).tolist() for name, axis in surrogate.coordinates.items()},
             "outputs": {
-                name: {"truth": _thin(truth[name][i]), "surrogate": _thin(prediction[name][i])}
-                | {"half_width": _thin(half_width[name][i])}
+                name: {
+                    "truth": truth[name][i][times],
+                    "surrogate": prediction[name][i][times],
+                    "half_width": half_width[name][i][times],
+                }
                 for name in truth
             },
-            "times": _thin(np.asarray(surrogate.times), truth_is_field(truth)),
-            "coordinates": dict(surrogate.coordinates),
         }
         for which, i in places.items()
     ]
 
 
-def truth_is_field(values: Arrays) -> bool:
-    return any(value.ndim > 2 for value in values.values())
-
-
-def _thin(values: np.ndarray, field: bool | None = None) -> np.ndarray:
-    """Fields at no more than `MOST_TIMES` times, the last among them; planes at the last time alone."""
-    field = values.ndim > 1 if field is None else field
-    if values.ndim > 2:
-        values = values[-1:]
-    if field and len(values) > MOST_TIMES:
-        values = values[np.unique(np.linspace(0, len(values) - 1, MOST_TIMES).round().astype(int))]
-    return values
+def _times(times: np.ndarray, dimensions: int) -> np.ndarray:
+    """Which times are kept of outputs with so many space dimensions."""
+    count = len(times)
+    if dimensions > 1:
+        return np.array([count - 1])
+    if dimensions == 0 or count <= MOST_TIMES:
+        return np.arange(count)
+    return np.unique(np.linspace(0, count - 1, MOST_TIMES).round().astype(int))

@@ -9,10 +9,11 @@ from typing import Any
 
 from ..data import ADVICE, Ensemble, Status, load_ensemble, sample, save_ensemble
 from ..simulators import AbstractSimulator, shard, solve_ensemble
-from ..surrogates import AbstractArchitecture, MeanSquaredError, RelativeL2, Surrogate, fit, load
+from ..surrogates import AbstractArchitecture, MeanSquaredError, RelativeL2, Surrogate, calibrate, fit, load
 from ._config import RunSettings
 from ._keys import DESIGNS, design_method, design_seed, ensemble_keys, plain, section_keys
 from ._progress import AbstractDisplay
+from ._report import Report
 from ._validate import validate
 
 FILES = {"training": "ensembles/train.h5", "calibration": "ensembles/calibration.h5", "test": "ensembles/test.h5"}
@@ -122,18 +123,31 @@ def _train(job: Job) -> dict[str, Any]:
         progress=progress,
         **given,
     )
+    if surrogate.calibration.level != settings.validation.level:
+        surrogate = calibrate(surrogate, job.ensemble("calibration"), level=settings.validation.level)
     surrogate.save(job.folder / SURROGATE)
     job.trained = surrogate
     return {}
 
 
 def _validate(job: Job) -> dict[str, Any]:
-    report = validate(job.surrogate(), job.simulator, job.ensemble("test"), **job.settings.validation.model_dump())
+    report = validate(
+        job.surrogate(),
+        job.simulator,
+        job.ensemble("test"),
+        precision=job.settings.simulator.precision,
+        level=job.settings.validation.level,
+        speed=job.settings.validation.speed,
+        progress=job.display.update,
+    )
     report.save(job.folder / "report.json")
+    return {}
 
 
 def _report(job: Job) -> dict[str, Any]:
-    raise NotImplementedError
+    report, look = Report.load(job.folder / "report.json"), job.settings.report
+    report.save(job.folder / "report.html", title=look.title or job.settings.name, figures=look.figures)
+    return {}
 
 
 def _ensemble_step(design: str) -> Step:
@@ -158,6 +172,7 @@ STEPS = (
         keys=lambda job: (
             section_keys(job.architecture.to_json(), "surrogate")
             | section_keys(job.settings.training.model_dump(), "training")
+            | {"validation.level": job.settings.validation.level}
         ),
         what=lambda job: f"{job.settings.training.steps} steps",
         work=_train,
@@ -167,7 +182,7 @@ STEPS = (
         stage="validate",
         needs=("train", "simulate test"),
         outputs=("report.json",),
-        keys=lambda job: section_keys(job.settings.validation.model_dump(), "validation"),
+        keys=lambda job: {"validation.speed": job.settings.validation.speed},
         what=lambda job: f"{job.settings.design.test} members",
         work=_validate,
     ),

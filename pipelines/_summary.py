@@ -35,10 +35,23 @@ def summarise(folder: str | Path) -> dict[str, Any]:
         "devices": max(_facts(steps, "devices").values(), default=None),
         "seconds": _seconds(steps),
         "guard": record["settings"]["guard"],
-        "validation": None if report is None else headline(report),
+        "headline": None if report is None else headline(report),
+        "validation": None if report is None else _numbers(report),
         "surrogate": str(folder / "surrogate.emx") if "train" in current else None,
         "report": str(folder / "report.html") if "report" in current else None,
         "parameters": steps.get("simulate training", {}).get("facts", {}).get("parameters", []),
+    }
+
+
+def _numbers(report: dict[str, Any]) -> dict[str, Any]:
+    """The report's main numbers: relative error of members, coverage of the stated error, how many times faster the
+    surrogate is than the fastest solver that is as accurate; `None` where no solver was, or nothing was timed."""
+    speed = report.get("speed", {})
+    return {
+        "error": {key: report["errors"]["member"][key] for key in ("median", "p95", "worst")},
+        "coverage": {"stated": report["calibration"]["level"], "found": report["calibration"]["overall"]["share"]},
+        "times_faster": {mode: speed[mode]["ratio"] for mode in ("batch", "single") if mode in speed},
+        "verdict": [entry["text"] for entry in report["verdict"]],
     }
 
 

@@ -181,7 +181,7 @@ def _check_positive(stats: dict[str, dict[str, np.ndarray]]) -> None:
 
 def _warn_constant(layout: Layout, constant: np.ndarray) -> None:
     """Name the outputs that do not depend on the parameters, and when."""
-    places: np.ndarray = constant.reshape(*constant.shape[:2], -1).all(axis=2)
+    places = np.all(constant.reshape(*constant.shape[:2], -1), axis=-1)
     for number, name in enumerate(layout.outputs):
         times = layout.times[places[:, number]]
         if not times.size:

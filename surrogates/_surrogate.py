@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ..data import Output, ParameterSpace, Solution, Source, Status, finish
 from ._architecture import Layout
@@ -158,7 +159,7 @@ class Surrogate(eqx.Module):
         """
         if ts is None:
             return slice(None)
-        if isinstance(ts, jax.core.Tracer):
+        if isinstance(ts, Tracer):
             raise ValueError("ts: expected times that are known before tracing; leave them out and index the answer.")
         ts = np.asarray(ts, np.float64)
         if ts.ndim != 1 or ts.size == 0:

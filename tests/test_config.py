@@ -84,7 +84,7 @@ def test_a_wrong_key_is_named_with_what_was_expected(path, value, line):
         (
             "simulator|name",
             "decaay",
-            r'simulator.name: unknown simulator "decaay"; did you mean "decay"\? expected one of .*, or "file.py:object"',
+            r'simulator.name: unknown simulator "decaay"; did you mean "decay"\? .*, or "file.py:object"',
         ),
         (
             "simulator|solver",
@@ -200,7 +200,8 @@ number = 3
             MINE,
             "mine.py:made",
             {"points": 3},
-            'simulator.options: expected none, since "mine.py:made" is a finished simulator; name a function that returns one',
+            'simulator.options: expected none, since "mine.py:made" is a finished simulator; '
+            "name a function that returns one",
         ),
         (
             "x = 1\ny = nothing\n",
