@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 
 class Status(enum.IntEnum):
@@ -61,7 +62,7 @@ class Label(eqx.Module):
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self):
-        if isinstance(self.code, jax.core.Tracer):
+        if isinstance(self.code, Tracer):
             return f"{self.kind.__name__}<traced>"
         if np.ndim(self.code) == 0:
             return self.kind(int(self.code)).name

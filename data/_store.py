@@ -77,16 +77,17 @@ def _write_variables(file: h5py.File, found: dict[str, Variable]) -> None:
             dataset.attrs["_FillValue"] = data.dtype.type(np.nan)
         for key, value in variable.attributes.items():
             dataset.attrs[key] = value
+    written: dict[str, Any] = {name: file[name] for name in found}
     for name in scales:
-        file[name].make_scale(name)
+        written[name].make_scale(name)
     for name, variable in found.items():
         if name in scales:
             continue
         for axis, dim in enumerate(variable.dims):
-            file[name].dims[axis].attach_scale(file[dim])
+            written[name].dims[axis].attach_scale(written[dim])
         others = [n for n, v in found.items() if v.coordinate and n not in scales]
         if not variable.coordinate:
-            file[name].attrs["coordinates"] = " ".join(others)
+            written[name].attrs["coordinates"] = " ".join(others)
 
 
 def _read(path: str | Path) -> tuple[dict[str, Variable], dict[str, Any]]:
@@ -97,13 +98,13 @@ def _read(path: str | Path) -> tuple[dict[str, Variable], dict[str, Any]]:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise ValueError(f"{path}: expected an ensemble written by emulax, got another HDF5 file.")
-            newer = file.attrs["format_version"]
+            newer: Any = file.attrs["format_version"]
             if newer > VERSION:
                 raise ValueError(
                     f"{path}: format version {newer} is newer than this emulax reads ({VERSION}); upgrade emulax."
                 )
             record = json.loads(file["metadata"].asstr()[()])  # type: ignore[union-attr]
-            found = {name: _read_variable(file[name]) for name in file if name != "metadata"}
+            found = {str(name): _read_variable(file[name]) for name in file if name != "metadata"}
     except OSError as error:
         raise ValueError(f"{path}: expected a whole HDF5 file, got a damaged or foreign one ({error}).") from error
     return found, record
@@ -131,12 +132,13 @@ def load_ensemble(path: str | Path) -> Ensemble:
     found, record = _read(path)
     space = ParameterSpace.from_json(record["space"])
     outputs = {name: Output(o["unit"], tuple(o["dims"])) for name, o in record["outputs"].items()}
+    host: dict[str, Any] = {name: variable.data for name, variable in found.items()}
     solution = Solution(
-        times=found["time"].data,
-        values={name: found[name].data for name in outputs},
-        status=label(found["status"].data, Status),
-        steps=found["steps"].data,
-        source=label(found["source"].data, Source),
+        times=host["time"],
+        values={name: host[name] for name in outputs},
+        status=label(host["status"], Status),
+        steps=host["steps"],
+        source=label(host["source"], Source),
     )
     dims = [dim for output in outputs.values() for dim in output.dims]
     return Ensemble(

@@ -199,6 +199,11 @@ def check(content: dict[str, Any], source: str) -> RunSettings:
         raise RunFileError(source, problems(error, RunSettings)) from None
 
 
+def run_schema() -> dict[str, Any]:
+    """The JSON schema of run files, which editors check and complete them with; shipped as `schema/run.schema.json`."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | RunSettings.model_json_schema()
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise RunFileError(str(path), ["expected a run file, found nothing; `emulax new NAME` writes one"])

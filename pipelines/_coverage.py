@@ -53,9 +53,7 @@ def coverage(prediction: Arrays, half_width: Arrays, truth: Arrays, level: float
         "times": {name: [share(value[:, i]) for i in range(value.shape[1])] for name, value in inside.items()},
         "half_width": {name: _median_finite(value) for name, value in half_width.items()},
         "multiples": list(MULTIPLES),
-        "curve": {
-            name: [float(np.mean(value <= multiple)) for multiple in MULTIPLES] for name, value in flat.items()
-        },
+        "curve": {name: [float(np.mean(value <= multiple)) for multiple in MULTIPLES] for name, value in flat.items()},
     }
 
 

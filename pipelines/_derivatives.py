@@ -67,9 +67,7 @@ def _forward(surrogate: Any, members: Mapping[str, np.ndarray], scalars: list[st
 
     with jax.enable_x64(True):
         found = jax.jit(jax.vmap(jacobian))({name: jnp.asarray(value, float) for name, value in members.items()})
-        return {
-            name: {output: np.asarray(by_name[name]) for output, by_name in found.items()} for name in scalars
-        }
+        return {name: {output: np.asarray(by_name[name]) for output, by_name in found.items()} for name in scalars}
 
 
 def _central_differences(

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 
 def choose(accept: jax.Array, answer: Any, solve: Callable[[Any], Any], arguments: Any) -> Any:
@@ -14,7 +15,7 @@ def choose(accept: jax.Array, answer: Any, solve: Callable[[Any], Any], argument
     Where `accept` is known, only one of them is computed. Where it is traced, `solve` runs under `lax.cond`: it is
     skipped when the answer is accepted, unless `vmap` makes both branches run.
     """
-    if not isinstance(accept, jax.core.Tracer):
+    if not isinstance(accept, Tracer):
         return answer if accept else solve(arguments)
     solved = _solve_unless(arguments, accept, solve)
     return jax.tree.map(lambda one, other: jnp.where(accept, one, other), answer, solved)

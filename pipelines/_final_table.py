@@ -4,18 +4,23 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+PLAIN_WIDTH = 140  # where output is no terminal
+
 
 def print_summary(summary: dict[str, Any]) -> None:
     """Print a summary as a table and a snippet that uses the result."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=summary["name"], title_justify="left", show_header=False, pad_edge=False)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, text in table_rows(summary):
         table.add_row(label, text)
     console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    console.print(f"\n{summary['name']}", style="bold")
     console.print(table)
     if summary["surrogate"] is not None:
         print("\n" + snippet(summary))

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ..data import Ensemble, Solution, Source, Status, as_design, label, subset
 from ..simulators import AbstractSimulator, fingerprint, solve_ensemble
@@ -129,11 +130,12 @@ class GuardedSolver(eqx.Module):
 
     def accepts(self, params: Mapping[str, Any], answer: Solution) -> jax.Array:
         """Whether the surrogate's `answer` for `params` may be given, as data."""
-        return (answer.status.code == Status.ok) & self.surrogate.inside(params) & (answer.bound <= self.threshold)
+        trusted = jnp.asarray(answer.bound) <= self.threshold
+        return (answer.status.code == Status.ok) & self.surrogate.inside(params) & trusted
 
     def knows_times(self, ts: Any) -> bool:
         """Whether every one of `ts` is a time of the surrogate; traced times are not known."""
-        if isinstance(ts, jax.core.Tracer):
+        if isinstance(ts, Tracer):
             return False
         ts = np.asarray(ts, np.float64)
         close = np.isclose(ts[:, None], self.times, rtol=1e-6, atol=1e-12).any(axis=1) if ts.ndim == 1 else False

@@ -10,7 +10,7 @@ def headline(content: dict[str, Any]) -> dict[str, str]:
     """Label and text of each line, from a report's content."""
     member, stated = content["errors"]["member"], content["calibration"]
     lines = {
-        "error": f"median {percent(member['median'])}, 95 % {percent(member['p95'])}, worst {percent(member['worst'])}",
+        "error": f"median {percent(member['median'])}, 95% below {percent(member['p95'])}, worst {percent(member['worst'])}",
         "baselines": ", ".join(
             f"{kind} {percent(entry['member']['median'])}" for kind, entry in content["baselines"].items()
         ),
@@ -21,7 +21,9 @@ def headline(content: dict[str, Any]) -> dict[str, str]:
         lines["derivatives"] = f"median error {percent(content['derivatives']['median'])}"
     if "speed" in content:
         batch, single = content["speed"]["batch"], content["speed"]["single"]
-        lines["equal accuracy"] = f"{_line(single, 'one member')}; {_line(batch, count(content['speed']['members'], 'member'))}"
+        lines["equal accuracy"] = (
+            f"{_line(single, 'one member')}; {_line(batch, count(content['speed']['members'], 'member'))}"
+        )
         lines["own settings"] = (
             f"{_relation(single['ratio_own'])} than the solver's own settings for one member, "
             f"{_relation(batch['ratio_own'])} for all"

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
+SMALL = 0.01  # of a member's RMS
 
 DEFINITIONS = {
     "relative L2 error": "‖surrogate - truth‖₂ / ‖truth‖₂ of one member and output, over counted times and all points.",
     "member error": "The largest relative L2 error over the outputs of one member.",
     "error at one time": "The relative L2 error of one member and output over the points of one time.",
     "scaled error at one time": "RMS difference at one time / RMS of the member's truth over counted times.",
-    "median, 95 %, worst": "Quantiles over members; the worst is the largest.",
+    "median, 95%, worst": "Quantiles over members; the worst is the largest.",
     "RMSE": "Root of the mean of (surrogate - truth)² over members, counted times and points.",
     "nRMSE": "RMSE / |mean of the truth|.",
     "mean relative error": "Mean over members of the relative L2 error: every member counts alike.",
@@ -142,13 +143,14 @@ def output_errors(prediction: np.ndarray, truth: np.ndarray, members: np.ndarray
 def time_errors(prediction: np.ndarray, truth: np.ndarray, times: np.ndarray, threshold: float) -> dict[str, Any]:
     """Quantiles over members of the error at every counted time, and when it first exceeds `threshold`."""
     plain, scaled = relative_l2_per_time(prediction, truth), scaled_per_time(prediction, truth)
-    one_sign = bool(np.all(truth > 0) or np.all(truth < 0) or truth.ndim > 2)
+    # a value near 0 has no meaningful relative error
+    small = truth.ndim == 2 and np.any(np.abs(truth) < SMALL * _norm(truth)[:, None] / np.sqrt(truth.shape[1]))
 
     def quantiles(errors):
         middle = quantile(errors, 0.5, 0)
         return {"median": middle.tolist(), "p95": quantile(errors, 0.95, 0).tolist(), "worst": errors.max(0).tolist()}
 
-    shown = "relative" if one_sign else "scaled"
+    shown = "scaled" if small else "relative"
     found = {"times": times.tolist(), "relative": quantiles(plain), "scaled": quantiles(scaled), "shown": shown}
     first = {key: first_above(times, np.array(found[shown][key]), threshold) for key in ("median", "p95", "worst")}
     return found | {"threshold": threshold, "first_above": first}

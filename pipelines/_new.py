@@ -38,6 +38,10 @@ steps = 1500
 batch_size = 64
 # learning_rate = 2e-3
 
+[validation]
+speed = false                    # true: time the surrogate against the solver at equal accuracy (half a minute)
+# level = 0.9                    # share of true values that the stated error is to hold
+
 [guard]                          # when the surrogate may answer in the solver's place
 tolerance = 0.02                 # relative error that you can bear
 risk = 0.05                      # probability with which an accepted answer may be worse

@@ -66,7 +66,7 @@ class PlainDisplay(AbstractDisplay):
         self.figures = figures
         if time.monotonic() - self.last >= self.interval:
             self.last = time.monotonic()
-            self.note(f"{self.step}: {done} of {total}, {figures}")
+            self.note(f"{self.step}: {done} of {total}" + (f", {figures}" if figures else ""))
 
     def finish(self, seconds):
         self.note(f"{self.step}: done in {seconds:.1f} s" + (f", {self.figures}" if self.figures else ""))

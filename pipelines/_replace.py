@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ..data import Solution, Source, label
 from ..simulators import ODESimulator, same_function
@@ -47,7 +48,7 @@ def diffeqsolve(
         _tell("diffeqsolve", "diffrax", difference)
         return by_diffrax((y0, args))
 
-    args = guarded.parameters.read(args)
+    args = guarded.parameters.read(args)  # type: ignore[arg-type]
     y0 = jnp.asarray(y0, jnp.result_type(y0, float))
     answer = guarded.surrogate.solve(args, _only_times(saved))
     shape = eqx.filter_eval_shape(by_diffrax, (y0, args))
@@ -92,7 +93,7 @@ def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=N
             return scipy.optimize.OptimizeResult(
                 t=np.asarray(answer.times, np.float64), y=np.asarray(_states(answer), np.float64).T, sol=None,
                 t_events=None, y_events=None, nfev=0, njev=0, nlu=0, status=0, success=True, source="surrogate",
-                message=f"Answered by the surrogate; estimated relative error {float(answer.bound):.2g}.",
+                message=f"Answered by the surrogate; estimated relative error {float(jnp.asarray(answer.bound)):.2g}.",
             )  # fmt: skip
     result = scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, **options)
     result["source"] = "solver"
@@ -110,7 +111,7 @@ def _difference(guarded: "GuardedSolver", field, args, t0, times, y0) -> str | N
         return f"args are not the parameters {', '.join(guarded.parameters)}"
     if times is None or not guarded.knows_times(times):
         return "the saved times are not times of the surrogate"
-    if isinstance(t0, jax.core.Tracer) or not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
+    if isinstance(t0, Tracer) or not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
         return f"t0 is not {guarded.times[0]:g}"
     if jnp.shape(y0) != (len(guarded.outputs),):
         return f"y0 has not the shape ({len(guarded.outputs)},)"

@@ -73,6 +73,8 @@ def run(
                 continue
             reasons = _reasons(job, step)
             if reasons:
+                if reasons not in (["not done yet"], *redone.values()):
+                    display.note(f"{step.name}: again, since " + "; ".join(reasons))
                 redone[step.name] = reasons
                 _do(job, step, reasons)
             else:
@@ -127,8 +129,6 @@ def _reasons(job: Job, step: Step) -> list[str]:
 
 
 def _do(job: Job, step: Step, reasons: list[str]) -> None:
-    if reasons != ["not done yet"]:
-        job.display.note(f"{step.name}: again, since " + "; ".join(reasons))
     log(job.folder, "started", step=step.name, reasons=reasons)
     job.display.start(step.name, step.what(job))
     before = time.monotonic()

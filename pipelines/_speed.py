@@ -140,7 +140,10 @@ def _repaid(solver: Any, surrogate: Any, mode: str, calls: int, costs: Mapping[s
 
 def _brief(entry: dict[str, Any], mode: str) -> dict[str, Any]:
     kept = ("label", "family", "precision", "numerics", "error")
-    return {key: entry[key] for key in kept} | {"seconds": entry[mode], "spread_s": entry[mode.replace("_s", "_spread_s")]}
+    return {key: entry[key] for key in kept} | {
+        "seconds": entry[mode],
+        "spread_s": entry[mode.replace("_s", "_spread_s")],
+    }
 
 
 def _record(entry: dict[str, Any], members: int) -> dict[str, Any]:

@@ -22,12 +22,19 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     for entry in content["verdict"]:
         yield from textwrap.wrap(entry["text"], WIDTH, initial_indent="  - ", subsequent_indent="    ")
     yield ""
-    yield from _table(["relative L2 error", "median", "95 %", "worst", "RMSE", "nRMSE", "VRMSE"], _error_rows(content))
+    yield from _table(["relative L2 error", "median", "95%", "worst", "RMSE", "nRMSE", "VRMSE"], _error_rows(content))
     yield ""
-    yield from _table(["stated error", "band", "holds", "95 % interval", "half-width"], _coverage_rows(content))
+    yield from _table(["stated error", "band", "holds", "95% interval", "half-width"], _coverage_rows(content))
     if "speed" in content:
         yield ""
-        title = ["speed", "precision", "median error", "one member", f"{content['speed']['members']:,} members", "as accurate"]
+        title = [
+            "speed",
+            "precision",
+            "median error",
+            "one member",
+            f"{content['speed']['members']:,} members",
+            "as accurate",
+        ]
         yield from _table(title, _speed_rows(content["speed"]))
 
 
@@ -48,7 +55,11 @@ def _error_rows(content: dict[str, Any]) -> Iterator[list[str]]:
 
 def _coverage_rows(content: dict[str, Any]) -> Iterator[list[str]]:
     stated = content["calibration"]
-    for name, entry in {"all values": stated["overall"], **stated["outputs"], "whole members": stated["members"]}.items():
+    for name, entry in {
+        "all values": stated["overall"],
+        **stated["outputs"],
+        "whole members": stated["members"],
+    }.items():
         width = stated["half_width"].get(name)
         level = "" if name == "whole members" else f"{stated['level']:.0%}"
         interval = f"{rate(entry['low'])} to {rate(entry['high'])}"
@@ -67,5 +78,7 @@ def _table(titles: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
     lines = [titles, *rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     for line in lines:
-        cells = [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))]
+        cells = [
+            text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))
+        ]
         yield ("  " + "  ".join(cells)).rstrip()

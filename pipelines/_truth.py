@@ -71,4 +71,3 @@ def check_truth(simulator: Any, truth: Ensemble, given: int, precision: str) -> 
         "members": int(kept.size),
         "numerics": finer.numerics.describe(),
     }
-

@@ -65,8 +65,9 @@ def validate(
     truth = solve_truth(simulator, design, surrogate.times, precision)
     given = int(surrogate.provenance.get("given_times", 0))
     kept = np.flatnonzero(truth.ok)
-    members = {name: value[kept] for name, value in truth.design.items()}
-    exact = {name: np.asarray(value)[kept] for name, value in truth.values.items()}
+    # dictionaries that went through JAX come back sorted by name
+    members = {name: truth.design[name][kept] for name in surrogate.parameters}
+    exact = {name: np.asarray(truth.values[name])[kept] for name in surrogate.outputs}
     tell(1, total, "surrogate")
     predicted, half_width, bound = _answers(surrogate, members)
     errors, sections = _errors(surrogate, members, predicted, exact, kept, given, threshold)
@@ -121,7 +122,7 @@ def _answers(surrogate: Any, members: Mapping[str, np.ndarray]) -> tuple[dict, d
     count = len(next(iter(members.values())))
 
     def rows(values):
-        return {name: np.asarray(value)[:count] for name, value in values.items()}
+        return {name: np.asarray(values[name])[:count] for name in surrogate.outputs}
 
     if solution.error is None or solution.bound is None:
         raise ValueError("expected a surrogate that states its error; calibrate it with surrogates.calibrate.")
@@ -149,9 +150,12 @@ def _errors(surrogate, members, predicted, exact, kept, given, threshold):
         kind: {
             "name": BASELINES.get(kind, kind),
             "member": summary(member_error(cut(values), truth), kept),
-            "outputs": {name: summary(member_error({name: v[:, given:]}, {name: truth[name]}), kept) for name, v in values.items()},
+            "outputs": {
+                name: summary(member_error({name: v[:, given:]}, {name: truth[name]}), kept)
+                for name, v in values.items()
+            },
         }
-        for kind, values in guesses.items()
+        for kind, values in sorted(guesses.items(), key=lambda item: item[0] != "mean")
     }
     return errors, {"errors": section, "baselines": baselines}
 

@@ -14,7 +14,7 @@ def verdict(content: dict[str, Any]) -> list[dict[str, str]]:
     if content["derivatives"] is not None:
         said.append(("derivatives", _derivatives(content)))
     if "speed" in content:
-        said.append(("speed", _speed(content["speed"])))
+        said += _speed(content["speed"])
     said += [("caution", text) for text in _cautions(content)]
     return [{"about": about, "text": text} for about, text in said]
 
@@ -22,7 +22,7 @@ def verdict(content: dict[str, Any]) -> list[dict[str, str]]:
 def _accuracy(content: dict[str, Any]) -> str:
     member, judged = content["errors"]["member"], content["members"]["judged"]
     text = (
-        f"On {count(judged, 'held-out member')} the median error is {percent(member['median'])}; 95 % of the members are "
+        f"On {count(judged, 'held-out member')} the median error is {percent(member['median'])}; 95% of the members are "
         f"below {percent(member['p95'])}, and the worst, member {member['worst_member']}, is at {percent(member['worst'])}."
     )
     rivals = {kind: entry["member"]["median"] for kind, entry in content["baselines"].items()}
@@ -31,7 +31,9 @@ def _accuracy(content: dict[str, Any]) -> str:
         return text
     name, ratio = content["baselines"][best]["name"], rivals[best] / member["median"]
     if ratio < NEAR:
-        return f"{text} That is no better than {name} ({percent(rivals[best])}): this surrogate has learnt nothing useful."
+        return (
+            f"{text} That is no better than {name} ({percent(rivals[best])}): this surrogate has learnt nothing useful."
+        )
     return f"{text} The better baseline, {name}, has {percent(rivals[best])}: {factor(ratio)} as much."
 
 
@@ -62,26 +64,35 @@ def _derivatives(content: dict[str, Any]) -> str:
     )
 
 
-def _speed(speed: dict[str, Any]) -> str:
-    batch, single = speed["batch"], speed["single"]
-    whole = f"{count(speed['members'], 'member')} at once"
+def _speed(speed: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    batch, single, whole = speed["batch"], speed["single"], f"{count(speed['members'], 'member')} at once"
     if batch["solver"] is None or single["solver"] is None:
-        return (
-            "No setting of the solver that was tried is as accurate as the surrogate and cheaper than the solver's own. "
-            f"The surrogate answers {whole} in {seconds(batch['surrogate']['seconds'])}, the solver with its own settings in "
-            f"{seconds(batch['own']['seconds'])}."
+        yield (
+            "speed at equal accuracy",
+            "No cheaper setting of the solver that was tried is as accurate as the surrogate.",
         )
-    parts = [_compare(batch, f"for {whole}"), _compare(single, "for one member")]
-    winners = {winner(batch), winner(single)}
-    end = {
-        frozenset({"solver"}): "The solver wins: use it, unless the surrogate replaces something slower than this.",
-        frozenset({"surrogate"}): "The surrogate wins.",
-    }.get(frozenset(winners), "Neither wins everywhere.")
-    return (
-        f"At equal accuracy, {parts[0]}, and {parts[1]}. {end} Against the solver with its own settings, far more exact, the "
-        f"surrogate is {_relation(batch['ratio_own'])} for {whole} and {_relation(single['ratio_own'])} for one."
-        + _repaid(batch)
+    else:
+        who = [winner(batch), winner(single)]
+        wins = {"solver": "the solver wins", "surrogate": "the surrogate wins", "nobody": "neither wins"}
+        first = (
+            f"At equal accuracy {wins[who[0]] if who[0] == who[1] else 'it depends on how many members are asked for'}"
+        )
+        yield (
+            "speed at equal accuracy",
+            f"{first}. For {whole}, {_compare(batch)}. For one member, {_compare(single)}. {_named(batch, single)}",
+        )
+    yield (
+        "against the solver as it is set",
+        f"Compared with the solver's own settings, far more exact, the surrogate is {_relation(batch['ratio_own'])} for "
+        f"{whole} and {_relation(single['ratio_own'])} for one.{_repaid(batch)}",
     )
+
+
+def _named(batch: dict[str, Any], single: dict[str, Any]) -> str:
+    names = [f"{mode['solver']['label']}, {mode['solver']['precision']} precision" for mode in (batch, single)]
+    if names[0] == names[1]:
+        return f"The solver is {names[0]}."
+    return f"The solver is {names[0]}, for all and {names[1]}, for one."
 
 
 def winner(mode: dict[str, Any]) -> str:
@@ -91,15 +102,14 @@ def winner(mode: dict[str, Any]) -> str:
     return "solver" if mode["ratio"] <= 1 / NEAR else "nobody"
 
 
-def _compare(mode: dict[str, Any], what: str) -> str:
-    solver = mode["solver"]
-    name = f"{solver['label']} in {solver['precision']} precision"
-    times = f"{seconds(solver['seconds'])} against {seconds(mode['surrogate']['seconds'])}"
-    if winner(mode) == "solver":
-        return f"the solver ({name}) is {factor(1 / mode['ratio'])} faster than the surrogate {what} ({times})"
-    if winner(mode) == "surrogate":
-        return f"the surrogate is {factor(mode['ratio'])} faster than the solver ({name}) {what} ({times})"
-    return f"the surrogate and the solver ({name}) are equally fast {what} ({times})"
+def _compare(mode: dict[str, Any]) -> str:
+    solver, surrogate = seconds(mode["solver"]["seconds"]), seconds(mode["surrogate"]["seconds"])
+    who = winner(mode)
+    if who == "nobody":
+        return f"both take about as long (solver {solver}, surrogate {surrogate})"
+    loser = "surrogate" if who == "solver" else "solver"
+    ratio = max(mode["ratio"], 1 / mode["ratio"])
+    return f"the {who} is {factor(ratio)} faster than the {loser} (solver {solver}, surrogate {surrogate})"
 
 
 def _relation(ratio: float) -> str:
@@ -107,13 +117,13 @@ def _relation(ratio: float) -> str:
 
 
 def _repaid(mode: dict[str, Any]) -> str:
-    if not mode["break_even"]:
+    if not mode["break_even_own"]:
         return ""
-    members, own = mode["break_even"]["members"], mode["break_even_own"]["members"]
-    text = f" It repays its ensemble and training after {members:,} members solved at equal accuracy" if members else ""
-    if not members:
-        text = " At equal accuracy it never repays its ensemble and training"
-    return text + (f"; against the solver's own settings after {own:,}." if own else "; nor against its own settings.")
+    own, equal = mode["break_even_own"]["members"], mode["break_even"].get("members")
+    if own is None:
+        return " It never repays its ensemble and training."
+    text = f" It repays its ensemble and training after {own:,} members"
+    return text + (f"; at equal accuracy, after {equal:,}." if equal else "; at equal accuracy, never.")
 
 
 def _cautions(content: dict[str, Any]) -> Iterator[str]:

@@ -23,12 +23,12 @@ def percent(value: float | None, digits: int = 3) -> str:
     """A share or relative error in percent; what is not finite is a blow-up."""
     if value is None or not math.isfinite(value):
         return "not finite"
-    return f"{number(100 * value, digits)} %"
+    return f"{number(100 * value, digits)}%"
 
 
 def rate(value: float | None) -> str:
     """A share in percent with one decimal, for coverages."""
-    return "unknown" if value is None else f"{100 * value:.1f} %"
+    return "unknown" if value is None else f"{100 * value:.1f}%"
 
 
 def seconds(value: float | None) -> str:
@@ -36,7 +36,12 @@ def seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "not timed"
     scale, unit = next(((s, u) for s, u in UNITS if value >= s), UNITS[-1])
-    return f"{number(value / scale)} {unit}"
+    return f"{number(value / scale)}\N{NO-BREAK SPACE}{unit}"
+
+
+def plain_number(value: float) -> str:
+    """A number as it was given, without trailing zeros or separators: a year, a tolerance."""
+    return f"{value:.10g}"
 
 
 def factor(ratio: float) -> str:

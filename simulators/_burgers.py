@@ -1,7 +1,7 @@
 """The viscous Burgers equation on a periodic interval."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -43,33 +43,38 @@ class Burgers(AbstractSimulator):
     Li et al., arXiv:2010.08895.
     """
 
-    parameters: ParameterSpace = eqx.field(default=RANDOM_FIELD, static=True)
-    nu: float = 0.01
-    length: float = eqx.field(default=1.0, static=True)
-    points: int = eqx.field(default=256, static=True)
-    solve_points: int = eqx.field(default=256, static=True)
-    times: np.ndarray = eqx.field(default=(1.0,), converter=as_times)
-    numerics: Numerics = Numerics(solver=ETDRK4(), step=0.005)
-    name: str = eqx.field(default="burgers", static=True)
-    description: str = eqx.field(default="Viscous Burgers: u_t + u u_x = ν u_xx, periodic.", static=True)
-    reference: str = eqx.field(default="Basdevant et al. 1986, doi:10.1016/0045-7930(86)90036-8", static=True)
-    time_unit: str = eqx.field(default="", static=True)
+    parameters: ParameterSpace = eqx.field(static=True)
+    nu: float
+    length: float = eqx.field(static=True)
+    points: int = eqx.field(static=True)
+    solve_points: int = eqx.field(static=True)
+    times: np.ndarray
+    numerics: Numerics
+    name: str = eqx.field(static=True)
+    description: ClassVar[str] = "Viscous Burgers, periodic: u_t + u u_x = ν u_xx."
+    reference: ClassVar[str] = "Basdevant et al. 1986, doi:10.1016/0045-7930(86)90036-8"
 
-    def __check_init__(self):
-        field = self.parameters.get("u0")
-        if not isinstance(field, GaussianRandomField) or set(self.parameters) - {"u0", "nu"}:
-            raise ValueError(
-                "parameters: expected a random field u0 and, if wanted, a scalar nu; "
-                f"got {', '.join(f'{name} ({type(value).__name__})' for name, value in self.parameters.items())}."
-            )
-        if field.length != self.length:
-            raise ValueError(
-                f"expected u0 on the interval of length {self.length:g}, got length {field.length:g}; give both the same."
-            )
+    def __init__(
+        self,
+        parameters: ParameterSpace = RANDOM_FIELD,
+        nu: float = 0.01,
+        length: float = 1.0,
+        points: int = 256,
+        solve_points: int = 256,
+        times: Any = (1.0,),
+        numerics: Numerics = Numerics(solver=ETDRK4(), step=0.005),  # noqa: B008
+        name: str = "burgers",
+    ):
+        _check_field(parameters, length)
+        if not nu >= 0:
+            raise ValueError(f"nu: expected a viscosity of at least 0, got {nu!r}.")
+        if points < 2 or solve_points < 8:
+            raise ValueError(f"expected points >= 2 and solve_points >= 8, got {points} and {solve_points}.")
+        self.parameters, self.nu, self.length = parameters, nu, length
+        self.points, self.solve_points = points, solve_points
+        self.times, self.numerics, self.name = as_times(times), numerics, name
         if self.times[0] < 0:
             raise ValueError(f"times: expected none before the initial condition at 0, got {self.times[0]:g}.")
-        if self.points < 2 or self.solve_points < 8:
-            raise ValueError(f"expected points >= 2 and solve_points >= 8, got {self.points} and {self.solve_points}.")
 
     @property
     def outputs(self) -> dict[str, Output]:
@@ -78,6 +83,10 @@ class Burgers(AbstractSimulator):
     @property
     def coordinates(self) -> dict[str, np.ndarray]:
         return {"x": np.arange(self.points) * (self.length / self.points)}
+
+    @property
+    def time_unit(self) -> str:
+        return ""
 
     @property
     def step(self) -> float | None:
@@ -139,6 +148,17 @@ class Burgers(AbstractSimulator):
                 f"parameter 'u0': expected more than {2 * modes} points, which resolve its {modes} modes, "
                 f"got {u0.shape[-1]}."
             )
+
+
+def _check_field(parameters: ParameterSpace, length: float) -> None:
+    field = parameters.get("u0")
+    if not isinstance(field, GaussianRandomField) or set(parameters) - {"u0", "nu"}:
+        listed = ", ".join(f"{name} ({type(value).__name__})" for name, value in parameters.items())
+        raise ValueError(f"parameters: expected a random field u0 and, if wanted, a scalar nu; got {listed}.")
+    if field.length != length:
+        raise ValueError(
+            f"expected u0 on the interval of length {length:g}, got length {field.length:g}; make them equal."
+        )
 
 
 def _diffusion(t, c, args):

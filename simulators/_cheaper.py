@@ -48,4 +48,3 @@ def tolerance_ladder(
         atol = rtol * own.atol / own.rtol
         numerics = Numerics(solver=solver, rtol=rtol, atol=atol, max_steps=own.max_steps)
         yield f"{type(solver).__name__}, rtol {rtol:g}", dataclasses.replace(simulator, numerics=numerics)
-

@@ -71,7 +71,7 @@ def _describe_function(function: types.FunctionType, seen: tuple[int, ...]) -> A
     closure = inspect.getclosurevars(function)
     used = {
         name: _describe(value, seen)
-        for name, value in sorted((closure.globals | closure.nonlocals).items())
+        for name, value in sorted({**closure.globals, **closure.nonlocals}.items())
         if not isinstance(value, (types.ModuleType, type))
     }
     defaults = _describe(list(function.__defaults__ or ()), seen)

@@ -11,12 +11,12 @@ from ._ode import ODESimulator
 PELTS = "thousand pelts"
 
 LYNX_HARE = ParameterSpace(
-    alpha=Uniform(0.28, 0.85, unit="1/year"),
-    beta=Uniform(0.010, 0.048, unit="1/year/thousand pelts"),
-    gamma=Uniform(0.42, 1.22, unit="1/year"),
-    delta=Uniform(0.009, 0.041, unit="1/year/thousand pelts"),
-    u0=Uniform(21.0, 48.0, unit=PELTS),
-    v0=Uniform(3.5, 8.5, unit=PELTS),
+    alpha=Uniform(0.294, 0.800, unit="1/year"),
+    beta=Uniform(0.0111, 0.0444, unit="1/year/thousand pelts"),
+    gamma=Uniform(0.442, 1.158, unit="1/year"),
+    delta=Uniform(0.0099, 0.0383, unit="1/year/thousand pelts"),
+    u0=Uniform(22.3, 45.8, unit=PELTS),
+    v0=Uniform(3.81, 8.07, unit=PELTS),
 )
 
 
@@ -42,7 +42,7 @@ def LotkaVolterra(
     **Arguments:**
 
     - `parameters`: alpha, beta, gamma, delta, u0, v0. The default box covers the posterior given the Hudson Bay pelt
-      records by more than four standard deviations each way.
+      records by four standard deviations each way.
     - `times`: saved times in years, by default 1900, 1901, ..., 1920.
     - `numerics`: solver and tolerances.
 

@@ -30,7 +30,7 @@ class Numerics(eqx.Module):
             raise ValueError(f"solver: expected a diffrax solver such as diffrax.Tsit5(), got {self.solver!r}.")
         for name in ("rtol", "atol", "step", "max_steps"):
             value = getattr(self, name)
-            if not (value is None and name == "step") and not value > 0:
+            if not (name == "step" and value is None) and not (value or 0) > 0:
                 raise ValueError(f"{name}: expected a positive number, got {value!r}.")
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ..data import Output, ParameterSpace, Solution
 from ._numerics import Numerics
@@ -66,7 +67,7 @@ def read_times(times: np.ndarray, ts: Any) -> Any:
     """
     if ts is None:
         return times
-    if isinstance(ts, jax.core.Tracer):
+    if isinstance(ts, Tracer):
         return ts
     ts = np.asarray(ts, np.float64)
     if ts.ndim != 1 or ts.size == 0:

@@ -150,7 +150,8 @@ def calibrate_on(
     references, others = np.sort(half[: (len(half) + 1) // 2]), np.sort(half[(len(half) + 1) // 2 :])
     calibration = Calibration(
         half_width={
-            name: half_width(np.asarray(score).reshape(*score.shape[:2], -1), level) for name, score in scores.items()
+            name: half_width(np.asarray(score).reshape(*score.shape[:2], math.prod(score.shape[2:])), level)
+            for name, score in scores.items()
         },
         reference_features=features[references],
         reference_errors=errors[references],

@@ -23,7 +23,7 @@ from ._loss import MeanSquaredError, RelativeL2
 from ._normalise import TRANSFORMS, Normaliser, fit_normaliser
 from ._rows import Grid, lay, lay_out, split, table
 from ._surrogate import Surrogate
-from ._train import Data, Plan, default_optimiser, train
+from ._train import DEFAULT, Data, Plan, train
 from ._watch import Watch
 
 LEVEL = 0.9
@@ -96,7 +96,7 @@ def fit(
     data = _with_validation(data, parts["validation"], grid, plan.batch)
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):
         network = architecture.build(layout, key=jax.random.key(seed))
-        network, watch = train(network, data, grid.devices, plan, loss, optimiser or default_optimiser(), progress)
+        network, watch = train(network, data, grid.devices, plan, loss, optimiser or DEFAULT, progress)
     watch.finish()
     if watch.status == "failed":
         raise ValueError(

@@ -51,8 +51,8 @@ class FNO(AbstractArchitecture):
         shapes = {name: layout.space[name].shape for name in layout.fields}
         if not shapes or any(len(shape) != 1 for shape in (*shapes.values(), layout.space_shape)):
             raise ValueError(
-                "FNO: expected at least one field among the parameters, and fields and outputs on one space dimension; got "
-                f"fields of shape {shapes or 'none'} and outputs of shape {layout.space_shape}; use MLP otherwise."
+                "FNO: expected at least one field among the parameters, and fields and outputs on one space dimension; "
+                f"got fields of shape {shapes or 'none'} and outputs of shape {layout.space_shape}; use MLP otherwise."
             )
         return FourierOperator(self, layout, key=key)
 

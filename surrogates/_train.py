@@ -5,6 +5,7 @@ the number of members in the batch. A call makes a few hundred steps, and only l
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -60,9 +61,8 @@ class Data(eqx.Module):
     validation: tuple[Any, Any]
 
 
-def default_optimiser() -> optax.GradientTransformation:
-    """Adam at rate 1 (the schedule multiplies its updates), the gradient clipped to norm 1."""
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1.0))
+# Adam at rate 1 (the schedule multiplies its updates), the gradient clipped to norm 1
+DEFAULT = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1.0))
 
 
 def schedule(step: jax.Array, steps: jax.Array, peak: jax.Array) -> jax.Array:
@@ -88,7 +88,7 @@ def train(
     order = jax.device_put(np.zeros(data.train[0].shape, np.int32), split)
     step = 0
     for factor, end in plan.phases:
-        call = _mapped(static, plan, factor, loss, optimiser, devices)
+        call = _mapped(Static((static, plan.batch, plan.call, factor, plan.augment, loss, optimiser, tuple(devices))))
         while step < end and watch.status != "diverged":
             count = min(plan.call, end - step)
             numbers = (np.int32(step), np.int32(count), np.float32(plan.steps), np.float32(plan.learning_rate))
@@ -100,8 +100,30 @@ def train(
     return eqx.combine(watch.params, static), watch
 
 
-def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any, devices: Any) -> Callable:
-    """The call of up to `plan.call` steps, mapped over devices; weights and losses are the same on all."""
+class Static:
+    """What a compiled training depends on besides shapes; equal content, equal key. Content that cannot be compared is
+    equal to itself only."""
+
+    def __init__(self, content: tuple[Any, ...]):
+        self.content = content
+        try:
+            self.hash = hash(content)
+        except TypeError:
+            self.hash = id(self)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Static) and self.hash == other.hash and bool(self.content == other.content)
+
+
+@functools.lru_cache(maxsize=16)
+def _mapped(about: Static) -> Callable:
+    """The call of up to `most` steps, mapped over devices; weights and losses are the same on all."""
+    static, batch, most, factor, augment, loss, optimiser, devices = about.content
 
     def member_loss(params, inputs, target):
         return loss(eqx.combine(params, static)(inputs), target)
@@ -111,7 +133,7 @@ def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any
         seen = coarsen(data, factor)
         rows, weights = data.train
         entries = rows.shape[1]
-        per_epoch = entries // plan.batch
+        per_epoch = entries // batch
 
         def step(i, carry):
             params, state, order, losses = carry
@@ -119,9 +141,9 @@ def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any
             epoch, place = number // per_epoch, number % per_epoch
             # the same order of a group whatever device holds it
             order = jax.lax.cond(place == 0, lambda: shuffle(key, epoch, *rows.shape), lambda: order)
-            chosen = jax.lax.dynamic_slice_in_dim(order, place * plan.batch, plan.batch, axis=1)
+            chosen = jax.lax.dynamic_slice_in_dim(order, place * batch, batch, axis=1)
             inputs, targets = pick(seen, jnp.take_along_axis(rows, chosen, axis=1))
-            if plan.augment is not None:
+            if augment is not None:
                 inputs, targets = reflect(inputs, targets, coins(key, number, *chosen.shape))
             weight = jnp.take_along_axis(weights, chosen, axis=1).ravel()
             value, gradient = jax.value_and_grad(_weighted)(params, member_loss, inputs, targets, weight)
@@ -133,18 +155,18 @@ def _mapped(static: Any, plan: Plan, factor: int, loss: Callable, optimiser: Any
             params = jax.tree.map(lambda leaf, update: leaf + rate * update, params, updates)
             return params, state, order, losses.at[i].set(value / total)
 
-        carry = (params, state, order, jnp.zeros(plan.call, jnp.float32))
+        carry = (params, state, order, jnp.zeros(most, jnp.float32))
         params, state, order, losses = jax.lax.fori_loop(0, count, step, carry)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]).all()
         losses = jnp.where(finite, losses, jnp.nan)  # the last step may have spoilt the weights
-        return params, state, order, losses, evaluate(params, member_loss, data, plan.batch)
+        return params, state, order, losses, evaluate(params, member_loss, data, batch)
 
     return jax.pmap(
         run,
         axis_name=AXIS,
         in_axes=(None, None, 0, None, None, 0),
         out_axes=(None, None, 0, None, None),
-        devices=list(devices),
+        devices=devices,
     )
 
 

@@ -6,8 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from emulax import data, simulators
 from emulax.simulators import Burgers, Numerics
+
+FIELD = data.GaussianRandomField()
 
 
 def on_length_two(points, **changes):
@@ -80,10 +83,10 @@ def test_cole_hopf_with_a_front():
 
 def test_random_field_has_the_variance_of_its_definition():
     """Var u(x) = (1/L) Σ_{0<|j|<=J} 625 (k_j² + 25)^-2, k_j = 2 pi j; the rms is 0.594."""
-    field = Burgers().parameters["u0"]
-    j = np.arange(1, field.modes + 1)
+    assert Burgers().parameters["u0"] == FIELD
+    j = np.arange(1, FIELD.modes + 1)
     expected = 2 * np.sum(625.0 * ((2 * np.pi * j) ** 2 + 25.0) ** -2)
-    sampled = np.mean(field.draw(3, np.arange(4000)) ** 2)
+    sampled = np.mean(FIELD.draw(3, np.arange(4000)) ** 2)
     np.testing.assert_allclose(np.sqrt(expected), 0.5936, atol=1e-4)
     np.testing.assert_allclose(sampled, expected, rtol=0.05)
 
@@ -111,10 +114,9 @@ def test_galilean_shift():
 
 
 def test_initial_condition_on_any_grid_that_resolves_it(members):
-    field = Burgers().parameters["u0"]
-    fine = field.draw(5, np.arange(1), points=512)[0]
+    fine = FIELD.draw(5, np.arange(1), points=512)[0]
     answers = [solve_double(Burgers(), {"u0": u0}) for u0 in (members["u0"][0], fine)]
-    np.testing.assert_allclose(*answers, atol=1e-12)
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-12)
     doubled = solve_double(Burgers(points=512), {"u0": fine})
     np.testing.assert_allclose(doubled[:, ::2], answers[0], atol=1e-12)
     with pytest.raises(ValueError, match=r"expected more than 128 points, which resolve its 64 modes, got 128"):
@@ -122,7 +124,7 @@ def test_initial_condition_on_any_grid_that_resolves_it(members):
 
 
 def test_viscosity_as_a_parameter(members):
-    space = data.ParameterSpace(u0=Burgers().parameters["u0"], nu=data.LogUniform(0.01, 0.1))
+    space = data.ParameterSpace(u0=FIELD, nu=data.LogUniform(0.01, 0.1))
     simulator, nus = Burgers(parameters=space, solve_points=128), np.array([0.01, 0.1])
     mixed = simulators.solve_ensemble(simulator, {"u0": members["u0"][:2], "nu": nus}, devices=1)
     for row, nu in enumerate(nus):
@@ -179,6 +181,7 @@ def test_unstable_step_is_a_status_not_an_exception(members):
     [
         ({"length": 2.0}, r"expected u0 on the interval of length 2, got length 1"),
         ({"parameters": data.ParameterSpace(u0=data.Uniform(0, 1))}, r"expected a random field u0"),
+        ({"nu": -0.1}, r"nu: expected a viscosity of at least 0, got -0.1"),
         ({"times": (-1.0, 0.0)}, r"expected none before the initial condition at 0, got -1"),
         ({"solve_points": 4}, r"expected points >= 2 and solve_points >= 8"),
     ],

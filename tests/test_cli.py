@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulax.__main__ import main
+from emulax.pipelines._members import members_from_csv
 
 
 class Answer:
@@ -179,6 +180,17 @@ def test_predict_outside_the_domain_warns(emulax, inside):
     answer = emulax("predict", SURROGATE, "--param", "k=5.0", "--param", "y0=1.0", "--json")
     assert "warning: 1 of 1 members lie outside the training domain (members 0)" in answer.err
     assert len(json.loads(answer.out)) == 21
+
+
+def test_fields_are_columns_with_numbers(tmp_path):
+    path = tmp_path / "fields.csv"
+    path.write_text("u0[0],u0[1],nu,u0[2]\n1,2,0.1,3\n4,5,0.2,6\n")
+    members = members_from_csv(path)
+    assert members["u0"].tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    assert members["nu"].tolist() == [0.1, 0.2]
+    path.write_text("u0[0],u0[2]\n1,2\n")
+    with pytest.raises(ValueError, match=r"expected the columns u0\[0\] to u0\[1\], one for each point"):
+        members_from_csv(path)
 
 
 def test_predict_to_netcdf(emulax, inside):

@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 from emulax.pipelines._build import build_architecture, build_simulator
-from emulax.pipelines._config import RunSettings, check, read_run_file
+from emulax.pipelines._config import check, read_run_file, run_schema
 from emulax.pipelines._problems import RunFileError
 
 SMALL = {"name": "tiny", "simulator": {"name": "decay"}}
@@ -230,4 +230,4 @@ def test_a_simulator_of_ones_own_is_made(tmp_path):
 
 def test_the_shipped_schema_is_that_of_the_models():
     shipped = resources.files("emulax.pipelines").joinpath("schema/run.schema.json").read_text(encoding="utf-8")
-    assert json.loads(shipped) == RunSettings.model_json_schema()
+    assert json.loads(shipped) == run_schema()

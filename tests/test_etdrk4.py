@@ -1,19 +1,21 @@
 """ETDRK4 against closed forms: φ functions, order, solitons, gradients."""
 
 import math
+from typing import Any
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from emulax.simulators import ETDRK4
 from emulax.simulators._etdrk4 import phi
 
 RATES = np.array([-0.5, -3.0, -40.0])
 
 
-def solve(nonlinear, linear, y0, step, ts, args=None, **options):
+def solve(nonlinear, linear, y0, step, ts, args=None, **options) -> Any:
     terms = diffrax.MultiTerm(diffrax.ODETerm(nonlinear), diffrax.ODETerm(linear))
     ts, step = jnp.asarray(ts), jnp.asarray(step)
     return diffrax.diffeqsolve(

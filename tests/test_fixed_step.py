@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from emulax import data, simulators
 from emulax.simulators import FixedStep, RungeKutta4
 from emulax.simulators._cheaper import ode_ladder
@@ -40,7 +41,9 @@ def test_order_four_on_the_oscillator():
 
 def test_order_four_with_explicit_time_and_uneven_saves():
     with jax.enable_x64(True):
-        errors = [abs(float(FixedStep(GAUSSIAN, n).solve({"k": 2.0}).values["y"][-1]) - np.exp(-1)) for n in (2, 4, 8, 16)]
+        errors = [
+            abs(float(FixedStep(GAUSSIAN, n).solve({"k": 2.0}).values["y"][-1]) - np.exp(-1)) for n in (2, 4, 8, 16)
+        ]
     assert slope(errors) == pytest.approx(4.0, abs=0.2)
 
 
@@ -86,7 +89,9 @@ def test_single_precision_keeps_late_years():
 
 
 def test_what_goes_wrong_is_a_status():
-    ensemble = simulators.solve_ensemble(FixedStep(simulators.Decay(), 1), {"k": [0.5, np.nan, 1e300], "y0": np.ones(3)})
+    ensemble = simulators.solve_ensemble(
+        FixedStep(simulators.Decay(), 1), {"k": [0.5, np.nan, 1e300], "y0": np.ones(3)}
+    )
     assert [f["status"] for f in ensemble.failures()] == ["bad_parameter", "non_finite"]
     assert ensemble.metadata["numerics"] == {"solver": "RungeKutta4", "substeps": 1}
     finer = simulators.solve_ensemble(FixedStep(simulators.Decay()), {"k": [0.5], "y0": [1.0]}, substeps=16)

@@ -5,11 +5,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from emulax import data
-from emulax.simulators import Burgers
-from emulax.surrogates import FNO, Layout
+from emulax.simulators import Burgers, solve_ensemble
+from emulax.surrogates import FNO, Layout, fit
 from emulax.surrogates._fno import SpectralConvolution, transforms
 
+FIELD = data.GaussianRandomField()
 SMALL = FNO(width=8, modes=5, depth=2)
 
 
@@ -74,7 +76,7 @@ def test_shapes_and_count_of_weights(network):
 
 
 def test_shifting_and_refining_the_input(network):
-    u = Burgers().parameters["u0"].draw(0, np.arange(1), points=512)[0].astype(np.float32)
+    u = FIELD.draw(0, np.arange(1), points=512)[0].astype(np.float32)
     answer = network({"u0": jnp.asarray(u)})[0, 0]
     shifted = network({"u0": jnp.roll(jnp.asarray(u), 37)})[0, 0]
     np.testing.assert_allclose(shifted, jnp.roll(answer, 37), atol=1e-5)
@@ -83,9 +85,27 @@ def test_shifting_and_refining_the_input(network):
     assert network({"u0": jnp.asarray(u[::64])}).shape == (1, 1, 8)
 
 
+def test_trained_on_256_points_it_answers_at_512():
+    """Smooth fields (nu = 0.1 up to time 0.2): the error against the truth is the same on both grids."""
+    simulator = Burgers(nu=0.1, times=(0.2,), solve_points=128)
+    design = data.sample(simulator.parameters, 96, method="random", seed=0)
+    ensemble = solve_ensemble(simulator, design, devices=1)
+    architecture = FNO(width=16, modes=8, depth=2)
+    surrogate = fit(architecture, ensemble, steps=300, batch_size=8, coarse=(8, 0.9), augment="reflection")
+    errors = []
+    for points in (256, 512):
+        design = {"u0": FIELD.draw(1, np.arange(32), points=points)}
+        answers, truth = (
+            np.asarray(solve_ensemble(model, design, devices=1).values["u"])
+            for model in (surrogate, simulator.replace(points=points))
+        )
+        errors.append(np.linalg.norm(answers - truth, axis=-1) / np.linalg.norm(truth, axis=-1))
+    assert np.mean(errors[0]) < 0.05
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-2)
+
+
 def test_several_fields_scalars_outputs_and_times():
-    field = Burgers().parameters["u0"]
-    space = data.ParameterSpace(nu=data.LogUniform(0.01, 0.1), a=field, b=field)
+    space = data.ParameterSpace(nu=data.LogUniform(0.01, 0.1), a=FIELD, b=FIELD)
     outputs = {"u": data.Output(dims=("x",)), "v": data.Output(dims=("x",))}
     network = SMALL.build(layout(space, outputs, times=(0.5, 1.0, 1.5)), key=jax.random.key(0))
     inputs = {"nu": jnp.asarray(0.3), "a": jnp.ones(32), "b": jnp.zeros(32)}
@@ -99,7 +119,7 @@ def test_several_fields_scalars_outputs_and_times():
 
 
 def test_batches_and_double_input_keep_single_weights(network):
-    batch = jnp.asarray(Burgers().parameters["u0"].draw(0, np.arange(3), points=256), jnp.float32)
+    batch = jnp.asarray(FIELD.draw(0, np.arange(3), points=256), jnp.float32)
     together = jax.vmap(lambda u: network({"u0": u}))(batch)
     np.testing.assert_allclose(together[1], network({"u0": batch[1]}), atol=1e-5)
     with jax.enable_x64(True):
@@ -110,7 +130,10 @@ def test_batches_and_double_input_keep_single_weights(network):
     ("changes", "message"),
     [
         ({"parameters": data.ParameterSpace(a=data.Uniform(0, 1))}, r"expected at least one field .* shape none"),
-        ({"outputs": {"u": data.Output(dims=("x",)), "s": data.Output()}}, r"on the same space dimensions, got u on \(x\), s on \(\)"),
+        (
+            {"outputs": {"u": data.Output(dims=("x",)), "s": data.Output()}},
+            r"on the same space dimensions, got u on \(x\), s on \(\)",
+        ),
         ({"outputs": {"s": data.Output()}}, r"outputs of shape \(\); use MLP otherwise"),
     ],
 )

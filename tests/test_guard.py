@@ -56,7 +56,9 @@ def test_jit_vmap_and_grad_say_what_plain_calls_say(fast):
     rates = jnp.array([0.2, 0.5, 5.0])
     plain = jnp.stack([last(k) for k in rates])
     np.testing.assert_allclose(jax.jit(jax.vmap(last))(rates), plain, rtol=1e-5)
-    np.testing.assert_allclose(jax.vmap(jax.grad(last))(rates), jnp.stack([jax.grad(last)(k) for k in rates]), rtol=1e-4)
+    np.testing.assert_allclose(
+        jax.vmap(jax.grad(last))(rates), jnp.stack([jax.grad(last)(k) for k in rates]), rtol=1e-4
+    )
     assert jax.jit(jax.grad(last))(5.0) == pytest.approx(-2 * np.exp(-10), rel=1e-3)
     assert jax.jit(jax.grad(last))(0.5) == pytest.approx(-2 * np.exp(-1), rel=0.1)
     source = jax.jit(jax.vmap(lambda k: fast.solve({"k": k, "y0": 1.0}).source.code))(rates)
@@ -122,7 +124,9 @@ class TestOtherLibrariesCalls:
     def test_diffrax(self, fast, p, source):
         ours, theirs = self.call(fast.diffeqsolve, p), self.call(diffrax.diffeqsolve, p)
         assert str(ours.stats["source"]) == source and ours.result == diffrax.RESULTS.successful
-        assert ours.ys.shape == theirs.ys.shape and ours.ts.shape == theirs.ts.shape and ours.ys.dtype == theirs.ys.dtype
+        assert (
+            ours.ys.shape == theirs.ys.shape and ours.ts.shape == theirs.ts.shape and ours.ys.dtype == theirs.ys.dtype
+        )
         np.testing.assert_allclose(ours.ys, theirs.ys, rtol=5e-2, atol=1e-5)
 
     def test_diffrax_under_jit_and_vmap(self, fast):

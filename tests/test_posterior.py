@@ -22,8 +22,8 @@ def test_the_guarded_surrogate_finds_the_reference_posterior():
 
     model = simulators.LotkaVolterra()
     ensemble = simulators.solve_ensemble(model, data.sample(model.parameters, 2048))
-    network = surrogates.MLP(width=64, depth=3, residual=True)
-    surrogate = surrogates.fit(network, ensemble, seed=0, steps=12_000)
+    network = surrogates.MLP(width=128, depth=3, residual=True)
+    surrogate = surrogates.fit(network, ensemble, seed=0, steps=10_000, transform="log")
     guarded = pipelines.guard(model, surrogate, tolerance=0.1, risk=0.1)
     with jax.enable_x64(True):
         result = example.calibrate(guarded, warmup=400, samples=1000, seed=1)

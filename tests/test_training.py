@@ -18,12 +18,9 @@ def weights(surrogate):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(surrogate.network)]
 
 
-@pytest.mark.parametrize("count", [256, 250])
-def test_one_two_and_four_devices_give_one_training_curve(count):
+def test_one_two_and_four_devices_give_one_training_curve():
     # 250 members are padded to 250, 250 and 252 rows by the solves; training lays them anew in 256
-    runs = [
-        surrogates.fit(SMALL, members(exponential(), count, devices=n), steps=300, batch_size=32) for n in (1, 2, 4)
-    ]
+    runs = [surrogates.fit(SMALL, members(exponential(), 250, devices=n), steps=300, batch_size=32) for n in (1, 2, 4)]
     curves = [run.provenance["history"] for run in runs]
     assert [run.provenance["devices"] for run in runs] == [1, 2, 4] and len(curves[0]["step"]) == 100
     for run, curve in zip(runs[1:], curves[1:], strict=True):
@@ -86,9 +83,9 @@ def test_members_that_do_not_train_change_no_weight():
     ensemble = members(exponential(), 100)
     first = surrogates.fit(SMALL, ensemble, steps=30)
     kept = first.provenance["split"]["calibration"]
-    value = ensemble.solution.values["y"].at[jnp.array(kept)].mul(10.0)
     changed = members(exponential(), 100)
-    changed.solution.values["y"] = value
+    with jax.enable_x64(True):
+        changed.solution.values["y"] = ensemble.solution.values["y"].at[np.array(kept)].mul(10.0)
     second = surrogates.fit(SMALL, changed, steps=30)
     assert all(np.array_equal(a, b) for a, b in zip(weights(first), weights(second), strict=True))
     assert np.all(first.calibration.half_width["y"] < second.calibration.half_width["y"])
@@ -174,8 +171,9 @@ def test_too_few_members_to_split_are_refused_and_train_without_validation(count
     ensemble = simulators.solve_ensemble(line(), {"x": np.arange(count) + 1.0})
     with pytest.raises(ValueError, match=f"at least 4 finished members .* got {count}; .* validation=0"):
         surrogates.fit(SMALL, ensemble, steps=10)
-    with pytest.warns(UserWarning, match="0 calibration members are too few"):
+    with pytest.warns(UserWarning, match="0 calibration members are too few") as caught:
         surrogate = surrogates.fit(SMALL, ensemble, steps=10, batch_size=32, validation=0)
+    assert [str(w.message)[:24] for w in caught][:-1] == (["output 'y' is constant o"] if count == 1 else [])
     assert surrogate.solve({"x": 1.0}).values["y"].shape == (1,)
     # no validation, no early choice: the last weights
     assert surrogate.provenance["best_step"] == 10 and surrogate.provenance["status"] == "finished"
@@ -275,7 +273,7 @@ def test_fields_train_on_a_coarse_grid_first_and_answer_on_any():
     ensemble, calibration = members(formula, 128, devices=2), members(formula, 40, seed=1)
     surrogate = surrogates.fit(
         surrogates.FNO(width=8, modes=6, depth=2), ensemble, calibration=calibration,
-        steps=600, batch_size=16, learning_rate=1e-2, coarse=(2, 0.8), augment="reflection",
+        steps=400, batch_size=16, learning_rate=1e-2, coarse=(2, 0.8), augment="reflection",
     )  # fmt: skip
     assert surrogate.provenance["training"]["loss"] == "RelativeL2" and surrogate.provenance["members"]["train"] == 116
     for points in (32, 64):
@@ -294,7 +292,7 @@ def test_fields_train_on_a_coarse_grid_first_and_answer_on_any():
 
 
 def test_a_perceptron_takes_fields_on_the_training_grid():
-    ensemble = members(smoothing(), 100)
+    ensemble = members(smoothing(), 400)
     surrogate = surrogates.fit(surrogates.MLP(32, 1), ensemble, steps=50)
     u0 = jnp.asarray(ensemble.design["u0"][0])
     assert surrogate.solve({"u0": u0}).values["u"].shape == (1, 32) and surrogate.inside({"u0": u0})
