@@ -66,7 +66,7 @@ class Burgers(AbstractSimulator):
         name: str = "burgers",
     ):
         _check_field(parameters, length)
-        if not nu >= 0:
+        if isinstance(nu, (int, float)) and not nu >= 0:
             raise ValueError(f"nu: expected a viscosity of at least 0, got {nu!r}.")
         if points < 2 or solve_points < 8:
             raise ValueError(f"expected points >= 2 and solve_points >= 8, got {points} and {solve_points}.")

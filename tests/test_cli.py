@@ -95,7 +95,7 @@ def test_list(emulax):
 def test_describe(emulax, inside):
     lines = emulax("describe", "lotka_volterra").out
     assert "du/dt = (α - β v) u" in lines
-    assert re.search(r"alpha +0.28 to 0.85, uniform +1/year", lines)
+    assert re.search(r"alpha +0.294 to 0.8, uniform +1/year", lines)
     assert "times      21 from 1900 to 1920 year" in lines
     assert "doi:10.1021/ja01453a010" in lines
     assert "width = 64" in emulax("describe", "MLP").out

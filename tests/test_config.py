@@ -3,13 +3,17 @@
 import json
 import re
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
-from emulax.pipelines._build import build_architecture, build_simulator
+from emulax import simulators
+from emulax.pipelines._build import build_architecture, build_simulator, check_network
 from emulax.pipelines._config import check, read_run_file, run_schema
 from emulax.pipelines._problems import RunFileError
 
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
 SMALL = {"name": "tiny", "simulator": {"name": "decay"}}
 
 
@@ -28,7 +32,7 @@ def refusal(content) -> list[str]:
     """The lines that refuse a run file, from its keys to the objects that they name."""
     with pytest.raises(RunFileError) as caught:
         settings = check(content, "tiny.toml")
-        build_simulator(settings, None, "tiny.toml")  # type: ignore[arg-type]
+        build_simulator(settings, HERE, "tiny.toml")
         build_architecture(settings, "tiny.toml")
     return str(caught.value).splitlines()
 
@@ -146,7 +150,7 @@ def test_settings_reach_the_simulator():
             "parameters": {"k": {"upper": 3.0}, "y0": {"distribution": "uniform"}},
         }
     }
-    simulator = build_simulator(check(content, "tiny.toml"), None, "tiny.toml")  # type: ignore[arg-type]
+    simulator = build_simulator(check(content, "tiny.toml"), HERE, "tiny.toml")
     assert simulator.numerics.describe() == {"solver": "Kvaerno5", "rtol": 1e-5, "atol": 1e-9, "max_steps": 99}
     assert simulator.times.tolist() == [0.0, 1.0]
     assert [
@@ -226,6 +230,41 @@ def test_a_simulator_of_ones_own_is_made(tmp_path):
     assert build_simulator(settings, tmp_path, "tiny.toml").times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     with pytest.raises(RunFileError, match=r"expected a Python file at .*other.py, found nothing"):
         build_simulator(check(with_key("simulator|name", "other.py:x"), "tiny.toml"), tmp_path, "tiny.toml")
+
+
+# posteriordb, hudson_lynx_hare-lotka_volterra: means and standard deviations
+POSTERIOR = {
+    "alpha": (0.546864, 0.0631),
+    "beta": (0.0277473, 0.00415),
+    "gamma": (0.800095, 0.0894),
+    "delta": (0.0240859, 0.00353),
+    "u0": (34.0352, 2.917),
+    "v0": (5.93590, 0.531),
+}
+
+
+def test_the_lynx_hare_example_covers_the_posterior_and_is_the_simulators_own_box():
+    path = EXAMPLES / "lynx_hare.toml"
+    simulator = build_simulator(read_run_file(path), path.parent, path.name)
+    assert simulator.parameters == simulators.LotkaVolterra().parameters
+    for name, (mean, std) in POSTERIOR.items():
+        lower, upper = simulator.parameters[name].bounds
+        assert 0 < lower <= mean - 4 * std
+        assert upper >= mean + 4 * std
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
+def test_every_example_is_accepted(path):
+    settings = read_run_file(path)
+    simulator = build_simulator(settings, path.parent, path.name)
+    check_network(build_architecture(settings, path.name), simulator, path.name)
+
+
+def test_an_architecture_that_cannot_serve_the_simulator_is_refused_before_anything_is_solved():
+    settings = check(SMALL | {"surrogate": {"name": "FNO"}}, "tiny.toml")
+    simulator = build_simulator(settings, HERE, "tiny.toml")
+    with pytest.raises(RunFileError, match=r"^tiny.toml: surrogate: FNO: expected at least one field"):
+        check_network(build_architecture(settings, "tiny.toml"), simulator, "tiny.toml")
 
 
 def test_the_shipped_schema_is_that_of_the_models():

@@ -19,14 +19,14 @@ TRUTH = {"y": MEMBERS["y0"][:, None] * np.exp(-MEMBERS["k"][:, None] * TIMES)}
 
 
 class Ladder(eqx.Module):
-    """The decay with chosen ladders, so that few settings are compiled."""
+    """The decay, solved exactly enough, with chosen ladders, so that few settings are compiled."""
 
     rungs: tuple
     name: str = "decay"
-    numerics: simulators.Numerics = simulators.Numerics(rtol=1e-10, atol=1e-12)
+    numerics: simulators.RungeKutta4 = simulators.RungeKutta4(64)
 
     def solve(self, params):
-        return DECAY.replace(numerics=self.numerics).solve(params)
+        return simulators.FixedStep(DECAY, numerics=self.numerics).solve(params)
 
     def cheaper(self) -> Iterator:
         return iter(self.rungs)
@@ -42,9 +42,9 @@ def error_of(model) -> dict:
     [
         (simulators.FixedStep(DECAY, 4), fixed_step_ladder(DECAY, 32), "RungeKutta4, 4 steps per saved time"),
         (
-            DECAY.replace(numerics=simulators.Numerics(rtol=1e-4, atol=1e-7)),
+            DECAY.replace(numerics=simulators.Numerics(rtol=1e-3, atol=1e-6)),
             tolerance_ladder(DECAY, DECAY.numerics.solver),
-            "Tsit5, rtol 0.0001",
+            "Tsit5, rtol 0.001",
         ),
     ],
     ids=["fixed step", "adaptive"],
