@@ -81,7 +81,7 @@ def estimate_worth(bound: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
     ratio = errors[kept] / bound[kept]
     return {
         "members": int(kept.sum()),
-        "rank_correlation": float(spearmanr(bound[kept], errors[kept]).statistic),
+        "rank_correlation": float(spearmanr(bound[kept], errors[kept])[0]),  # type: ignore[arg-type]
         "ratio_median": float(np.median(ratio)),
         "ratio_p95": float(np.quantile(ratio, 0.95)),
     }

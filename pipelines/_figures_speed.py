@@ -86,7 +86,7 @@ def _times(speed: dict[str, Any]) -> Any:
 
 def _fastest(speed: dict[str, Any]) -> dict[str, dict[str, float]]:
     """The shortest times of each method among its accurate entries, the surrogate first and the own settings last."""
-    found: dict[str, dict[str, float]] = {}
+    found: dict[str, Any] = {}
     for entry in speed["entries"]:
         if entry["reaches"] and entry["one_s"] is not None:
             name = "own settings" if entry["family"] == "own" else entry["family"]

@@ -10,7 +10,8 @@ def headline(content: dict[str, Any]) -> dict[str, str]:
     """Label and text of each line, from a report's content."""
     member, stated = content["errors"]["member"], content["calibration"]
     lines = {
-        "error": f"median {percent(member['median'])}, 95% below {percent(member['p95'])}, worst {percent(member['worst'])}",
+        "error": f"median {percent(member['median'])}, 95% below {percent(member['p95'])}, "
+        f"worst {percent(member['worst'])}",
         "baselines": ", ".join(
             f"{kind} {percent(entry['member']['median'])}" for kind, entry in content["baselines"].items()
         ),
@@ -34,7 +35,8 @@ def headline(content: dict[str, Any]) -> dict[str, str]:
 def _line(mode: dict[str, Any], what: str) -> str:
     if mode["solver"] is None:
         return f"{what}: no cheaper solver as accurate"
-    times = f"surrogate {seconds(mode['surrogate']['seconds'])}, {mode['solver']['label']} {seconds(mode['solver']['seconds'])}"
+    solver = f"{mode['solver']['label']} {seconds(mode['solver']['seconds'])}"
+    times = f"surrogate {seconds(mode['surrogate']['seconds'])}, {solver}"
     ratio = max(mode["ratio"], 1 / mode["ratio"])
     who = winner(mode)
     return f"{what}: " + ("equally fast" if who == "nobody" else f"{who} {factor(ratio)} faster") + f" ({times})"

@@ -140,20 +140,31 @@ def output_errors(prediction: np.ndarray, truth: np.ndarray, members: np.ndarray
     }
 
 
-def time_errors(prediction: np.ndarray, truth: np.ndarray, times: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Quantiles over members of the error at every counted time, and when it first exceeds `threshold`."""
-    plain, scaled = relative_l2_per_time(prediction, truth), scaled_per_time(prediction, truth)
-    # a value near 0 has no meaningful relative error
-    small = truth.ndim == 2 and np.any(np.abs(truth) < SMALL * _norm(truth)[:, None] / np.sqrt(truth.shape[1]))
+def comes_near_zero(truth: np.ndarray) -> bool:
+    """Whether scalar values fall below 1% of their member's RMS, where a relative error at one time means little."""
+    if truth.ndim > 2:
+        return False
+    return bool(np.any(np.abs(truth) < SMALL * _norm(truth)[:, None] / np.sqrt(truth.shape[1])))
 
-    def quantiles(errors):
-        middle = quantile(errors, 0.5, 0)
-        return {"median": middle.tolist(), "p95": quantile(errors, 0.95, 0).tolist(), "worst": errors.max(0).tolist()}
 
-    shown = "scaled" if small else "relative"
-    found = {"times": times.tolist(), "relative": quantiles(plain), "scaled": quantiles(scaled), "shown": shown}
-    first = {key: first_above(times, np.array(found[shown][key]), threshold) for key in ("median", "p95", "worst")}
-    return found | {"threshold": threshold, "first_above": first}
+def time_errors(
+    prediction: np.ndarray, truth: np.ndarray, times: np.ndarray, threshold: float, *, scaled: bool = False
+) -> dict[str, Any]:
+    """Quantiles over members of the error at every counted time, and when it first exceeds `threshold`.
+
+    `scaled` says which of both errors in time is shown and compared with the threshold.
+    """
+    shown = "scaled" if scaled else "relative"
+    found: dict[str, Any] = {"times": times.tolist(), "shown": shown, "threshold": threshold}
+    for name, function in (("relative", relative_l2_per_time), ("scaled", scaled_per_time)):
+        errors = function(prediction, truth)
+        found[name] = {
+            "median": quantile(errors, 0.5, 0).tolist(),
+            "p95": quantile(errors, 0.95, 0).tolist(),
+            "worst": errors.max(axis=0).tolist(),
+        }
+    first = {key: first_above(times, np.array(values), threshold) for key, values in found[shown].items()}
+    return found | {"first_above": first}
 
 
 def _difference(prediction: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How figures look: one size, one style, colours that colour-blind readers tell apart (Okabe & Ito), SVG that is text."""
+"""How figures look: one size, one style, colours that colour-blind readers tell apart (Okabe & Ito), text as text."""
 
 import io
 import re

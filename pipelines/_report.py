@@ -48,8 +48,8 @@ class Report:
             raise ValueError(f"{path}: expected a report written by emulax, found other JSON")
         if content["format_version"] > VERSION:
             raise ValueError(
-                f"{path}: format version {content['format_version']} is newer than this emulax reads ({VERSION}); upgrade "
-                "emulax"
+                f"{path}: format version {content['format_version']} is newer than this emulax reads ({VERSION}); "
+                "upgrade emulax"
             )
         return Report(content)
 

@@ -76,7 +76,7 @@ class _Judge:
 
 
 def climb(rungs: Iterable[tuple[str, Any]], judge: Any, target: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Try the settings of each ladder, in order, up to the first that reaches `target`; that one in single precision too.
+    """Try each ladder's settings in order, up to the first that reaches `target`; that one in single precision too.
 
     A ladder is what has one method. `judge(model, label, family, precision)` returns an entry with its `error`.
     """

@@ -11,7 +11,7 @@ from ..data import Ensemble
 from ..simulators import fingerprint, solve_ensemble
 from ._coverage import coverage, estimate_worth
 from ._derivatives import derivative_errors
-from ._metrics import DEFINITIONS, member_error, output_errors, summary, time_errors
+from ._metrics import DEFINITIONS, comes_near_zero, member_error, output_errors, summary, time_errors
 from ._report import Report
 from ._samples import shown_members
 from ._speed import measure_speed
@@ -138,10 +138,11 @@ def _errors(surrogate, members, predicted, exact, kept, given, threshold):
     times = np.asarray(surrogate.times)[given:]
     found, truth = cut(predicted), cut(exact)
     errors = member_error(found, truth)
+    scaled = any(comes_near_zero(value) for value in truth.values())
     section = {
         "member": summary(errors, kept),
         "outputs": {name: output_errors(found[name], truth[name], kept) for name in truth},
-        "times": {name: time_errors(found[name], truth[name], times, threshold) for name in truth},
+        "times": {name: time_errors(found[name], truth[name], times, threshold, scaled=scaled) for name in truth},
     }
     with jax.enable_x64(True):
         guesses = jax.jit(jax.vmap(surrogate.baselines.predict))(dict(members))

@@ -22,8 +22,9 @@ def verdict(content: dict[str, Any]) -> list[dict[str, str]]:
 def _accuracy(content: dict[str, Any]) -> str:
     member, judged = content["errors"]["member"], content["members"]["judged"]
     text = (
-        f"On {count(judged, 'held-out member')} the median error is {percent(member['median'])}; 95% of the members are "
-        f"below {percent(member['p95'])}, and the worst, member {member['worst_member']}, is at {percent(member['worst'])}."
+        f"On {count(judged, 'held-out member')} the median error is {percent(member['median'])}; 95% of the members "
+        f"are below {percent(member['p95'])}, and the worst, member {member['worst_member']}, is at "
+        f"{percent(member['worst'])}."
     )
     rivals = {kind: entry["member"]["median"] for kind, entry in content["baselines"].items()}
     best = min(rivals, key=lambda kind: rivals[kind], default=None)
@@ -57,10 +58,10 @@ def _derivatives(content: dict[str, Any]) -> str:
     derivatives = content["derivatives"]
     parameters = derivatives["parameters"]
     worst = max(parameters, key=lambda name: parameters[name]["median"])
+    values = percent(content["errors"]["member"]["median"])
     return (
         f"Derivatives with respect to the parameters are off by {percent(derivatives['median'])} in the median "
-        f"(largest for {worst}, {percent(parameters[worst]['median'])}), against {percent(content['errors']['member']['median'])} "
-        "for the values."
+        f"(largest for {worst}, {percent(parameters[worst]['median'])}), against {values} for the values."
     )
 
 
@@ -83,8 +84,8 @@ def _speed(speed: dict[str, Any]) -> Iterator[tuple[str, str]]:
         )
     yield (
         "against the solver as it is set",
-        f"Compared with the solver's own settings, far more exact, the surrogate is {_relation(batch['ratio_own'])} for "
-        f"{whole} and {_relation(single['ratio_own'])} for one.{_repaid(batch)}",
+        f"Compared with the solver's own settings, far more exact, the surrogate is {_relation(batch['ratio_own'])} "
+        f"for {whole} and {_relation(single['ratio_own'])} for one.{_repaid(batch)}",
     )
 
 
@@ -131,8 +132,8 @@ def _cautions(content: dict[str, Any]) -> Iterator[str]:
     if members["excluded"]:
         ids = listed([entry["member"] for entry in members["excluded"]])
         yield (
-            f"The solver failed on {len(members['excluded'])} of {count(members['total'], 'held-out member')} ({ids}); they "
-            "are left out everywhere."
+            f"The solver failed on {len(members['excluded'])} of {count(members['total'], 'held-out member')} ({ids}); "
+            "they are left out everywhere."
         )
     if members["blow_ups"]:
         yield (
@@ -148,6 +149,6 @@ def _cautions(content: dict[str, Any]) -> Iterator[str]:
         yield "The truth was not checked against a more exact solve."
     elif not truth["sufficient"]:
         yield (
-            f"The truth is itself off by {percent(truth['check']['median'])} in the median, less than 5 times better than the "
-            "surrogate: tighten the solver before judging the surrogate by it."
+            f"The truth is itself off by {percent(truth['check']['median'])} in the median, less than 5 times better "
+            "than the surrogate: tighten the solver before judging the surrogate by it."
         )

@@ -61,7 +61,7 @@ def fit_baselines(normaliser: Normaliser, parameters: dict, values: dict, train:
 @jax.jit
 def _normal_equations(normaliser: Normaliser, parameters: dict, values: dict, train: jax.Array):
     """XᵀX / n, XᵀY / n and the mean of Y over the marked rows."""
-    x = jax.vmap(lambda p: regressors(normaliser, p))(parameters)
+    x = jax.vmap(lambda p: regressors(normaliser, p))({name: p.astype(float) for name, p in parameters.items()})
     y = jnp.stack([values[name] for name in normaliser.names], axis=2)
     x = jnp.where(train[:, None], x, 0)
     y = jnp.where(train.reshape(-1, *[1] * (y.ndim - 1)), y, 0)

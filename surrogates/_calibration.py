@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Ensemble
+from ._error_model import estimated_error, fit_error_model
 from ._errors import member_error
 from ._surrogate import Surrogate, check_usable
 
-NEIGHBOURS = 8
 REACH = 1.5
 
 
@@ -32,9 +32,10 @@ class Calibration(eqx.Module):
     than level / (1 - level) members (9 for 90 %) it is infinite.
 
     **The bound.** One random half of the members are references: `reference_features` `(a, feature)` and their
-    relative errors `reference_errors` `(a,)`. The estimate for a new member is the mean of its 8 nearest references'
-    errors, weighted by inverse distance. The other half never enters that estimate and says what it is worth:
-    `scores` `(b,)` are their estimates, `errors` `(b,)` their true relative errors (see `member_error`).
+    relative errors `reference_errors` `(a,)`. The estimate for a new member is a quadratic model of the logarithm of
+    the references' errors, `error_model`, corrected by its `residuals` near the member (see `estimated_error`). The
+    other half never enters that estimate and says what it is worth: `scores` `(b,)` are their estimates, `errors`
+    `(b,)` their true relative errors (see `member_error`).
 
     **The domain.** `farthest` is the largest distance from a member of the other half to its nearest reference.
 
@@ -46,6 +47,8 @@ class Calibration(eqx.Module):
     half_width: dict[str, np.ndarray]
     reference_features: np.ndarray
     reference_errors: np.ndarray
+    error_model: np.ndarray
+    residuals: np.ndarray
     scores: np.ndarray
     errors: np.ndarray
     farthest: float = eqx.field(static=True)
@@ -65,25 +68,19 @@ class Calibration(eqx.Module):
 
     def nearest(self, features: jax.Array) -> jax.Array:
         """Distance from a member to its nearest reference."""
-        return jnp.min(self._distances(features), initial=jnp.inf)
+        return jnp.sqrt(jnp.min(self._squared_distances(features), initial=jnp.inf))
 
     def bound(self, features: jax.Array) -> jax.Array:
-        """Estimated relative error of a member: the mean error of the nearest references, by inverse distance."""
-        count = min(NEIGHBOURS, len(self.reference_errors))
-        if count == 0:
-            return jnp.asarray(jnp.inf, features.dtype)
-        near, index = jax.lax.top_k(-self._distances(features), count)
-        weight = 1 / (jnp.finfo(features.dtype).eps - near)
-        errors = jnp.asarray(self.reference_errors, features.dtype)[index]
-        return jax.lax.stop_gradient(jnp.sum(weight * errors) / jnp.sum(weight))
+        """Estimated relative error of a member."""
+        return estimated_error(self.error_model, self.residuals, self._squared_distances(features), features)
 
     def reaches(self, features: jax.Array) -> jax.Array:
         """Whether a member is as near to the references as members are: within 1.5 times `farthest`."""
         return self.nearest(features) <= REACH * self.farthest if math.isfinite(self.farthest) else jnp.asarray(True)
 
-    def _distances(self, features: jax.Array) -> jax.Array:
+    def _squared_distances(self, features: jax.Array) -> jax.Array:
         apart = jnp.asarray(self.reference_features, features.dtype) - jax.lax.stop_gradient(features)
-        return jnp.sqrt(jnp.sum(jnp.square(apart), axis=1))
+        return jnp.sum(jnp.square(apart), axis=1)
 
 
 def band_scale(value: jax.Array, logarithmic: bool) -> jax.Array:
@@ -148,6 +145,7 @@ def calibrate_on(
         features, errors = np.asarray(features), np.asarray(errors)
     half = np.random.default_rng([seed, 2]).permutation(len(members))
     references, others = np.sort(half[: (len(half) + 1) // 2]), np.sort(half[(len(half) + 1) // 2 :])
+    model, residuals = fit_error_model(features[references], errors[references])
     calibration = Calibration(
         half_width={
             name: half_width(np.asarray(score).reshape(*score.shape[:2], math.prod(score.shape[2:])), level)
@@ -155,6 +153,8 @@ def calibrate_on(
         },
         reference_features=features[references],
         reference_errors=errors[references],
+        error_model=model,
+        residuals=residuals,
         scores=np.zeros(0),
         errors=errors[others],
         farthest=math.inf,

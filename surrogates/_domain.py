@@ -86,6 +86,7 @@ def _bounds(layout: Layout, name: str) -> np.ndarray:
 @jax.jit
 def _range(normaliser: Normaliser, parameters: dict, train: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Smallest and largest raw features of the marked rows, and the largest gap between neighbours."""
+    parameters = {name: value.astype(float) for name, value in parameters.items()}
     features = jax.vmap(lambda p: raw_features(normaliser.inputs(p)))(parameters)
     ordered = jnp.sort(jnp.where(train[:, None], features, jnp.inf), axis=0)
     steps = jnp.diff(ordered, axis=0)

@@ -123,7 +123,8 @@ class SpectralConvolution(eqx.Module):
     weight: jax.Array
 
     def __init__(self, inputs: int, outputs: int, modes: int, *, key: jax.Array):
-        self.weight = jax.random.normal(key, (2, modes, inputs, outputs)) / np.sqrt(2 * inputs)
+        bound = np.sqrt(3 / (2 * inputs))  # variance 1 / (2 inputs)
+        self.weight = jax.random.uniform(key, (2, modes, inputs, outputs), minval=-bound, maxval=bound)
 
     def __call__(self, h: jax.Array) -> jax.Array:
         points, inputs = h.shape

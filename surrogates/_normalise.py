@@ -129,6 +129,7 @@ def _ends(layout: Layout, name: str, value: Any, train: np.ndarray, logarithmic:
 @jax.jit
 def _moments(value: jax.Array, train: jax.Array) -> dict[str, jax.Array]:
     """Over the marked rows: mean, population standard deviation, mean square, smallest and largest value."""
+    value = value.astype(float)  # a single precision ensemble's mean needs double precision too
     chosen = train.reshape(-1, *[1] * (value.ndim - 1))
     count = jnp.sum(train)
     mean = jnp.sum(jnp.where(chosen, value, 0), axis=0) / count

@@ -85,27 +85,13 @@ class Surrogate(eqx.Module):
         check_usable(self.provenance)
         p = self.parameters.read(params)
         rows = self._rows(ts)
-        known = jnp.stack([jnp.all(jnp.isfinite(value)) for value in p.values()]).all()
-        # a branch that is not taken must not spoil derivatives
-        p = {name: jnp.where(known, value, self._ordinary(name, value)) for name, value in p.items()}
-        values = self.predict(p)
-        error = self.calibration.band(values, self.normaliser.transform == "log")
-        dtype = next(iter(values.values())).dtype
-        return finish(
-            times=jnp.asarray(self.times[rows], dtype),
-            values={name: value[rows] for name, value in values.items()},
-            status=jnp.where(known, Status.ok, Status.bad_parameter),
-            source=Source.surrogate,
-            error={name: value[rows] for name, value in error.items()},
-            bound=jnp.where(known, self.calibration.bound(self.features(p)), jnp.nan),
-        )
+        return _answer(self, p, rows)
 
     def inside(self, params: Mapping[str, Any]) -> jax.Array:
         """Whether a member lies in the training domain: in the box of the training members, and about as near to a
         reference member as members are to each other. NaN is outside."""
         check_usable(self.provenance)
-        features = self.features(self.parameters.read(params))
-        return self.domain.holds(features) & self.calibration.reaches(features)
+        return _inside(self, self.parameters.read(params))
 
     def features(self, params: Mapping[str, Any]) -> jax.Array:
         """The vector `(feature,)` by which members are compared; see `Domain`."""
@@ -152,13 +138,13 @@ class Surrogate(eqx.Module):
         center = jnp.asarray(self.normaliser.center[name], value.dtype)
         return jnp.exp(center) if name in self.normaliser.logarithmic else center
 
-    def _rows(self, ts: Any) -> Any:
+    def _rows(self, ts: Any) -> tuple[int, ...] | None:
         """Where the times `ts` stand among the surrogate's own.
 
         **Raises:** `ValueError` for traced times, and for times that are not among them.
         """
         if ts is None:
-            return slice(None)
+            return None
         if isinstance(ts, Tracer):
             raise ValueError("ts: expected times that are known before tracing; leave them out and index the answer.")
         ts = np.asarray(ts, np.float64)
@@ -171,7 +157,38 @@ class Surrogate(eqx.Module):
                 f"ts: expected times among the {len(self.times)} that the surrogate was trained on, from "
                 f"{self.times[0]:g} to {self.times[-1]:g}; got {wrong[0]:g}."
             )
-        return rows
+        return tuple(rows.tolist())
+
+
+# compiled, since the first call of every operation on its own would cost seconds
+
+
+@eqx.filter_jit
+def _answer(surrogate: Surrogate, p: dict[str, jax.Array], rows: tuple[int, ...] | None) -> Solution:
+    """The answer for one member at the times of number `rows`, or at all."""
+    p = {name: p[name] for name in surrogate.parameters}  # the way into `jit` sorts names
+    known = jnp.stack([jnp.all(jnp.isfinite(value)) for value in p.values()]).all()
+    # a branch that is not taken must not spoil derivatives
+    p = {name: jnp.where(known, value, surrogate._ordinary(name, value)) for name, value in p.items()}
+    values = surrogate.predict(p)
+    error = surrogate.calibration.band(values, surrogate.normaliser.transform == "log")
+    times = surrogate.times
+    if rows is not None:
+        times, values, error = jax.tree.map(lambda value: value[np.asarray(rows)], (times, values, error))
+    return finish(
+        times=jnp.asarray(times, next(iter(values.values())).dtype),
+        values=values,
+        status=jnp.where(known, Status.ok, Status.bad_parameter),
+        source=Source.surrogate,
+        error=error,
+        bound=jnp.where(known, surrogate.calibration.bound(surrogate.features(p)), jnp.nan),
+    )
+
+
+@eqx.filter_jit
+def _inside(surrogate: Surrogate, p: dict[str, jax.Array]) -> jax.Array:
+    features = surrogate.features(p)
+    return surrogate.domain.holds(features) & surrogate.calibration.reaches(features)
 
 
 def _promoted(params: Mapping[str, Any]) -> dict[str, jax.Array]:

@@ -88,7 +88,7 @@ def train(
     order = jax.device_put(np.zeros(data.train[0].shape, np.int32), split)
     step = 0
     for factor, end in plan.phases:
-        call = _mapped(Static((static, plan.batch, plan.call, factor, plan.augment, loss, optimiser, tuple(devices))))
+        call = _mapped(Static((static, plan.batch, factor, plan.augment, loss, optimiser, tuple(devices))))
         while step < end and watch.status != "diverged":
             count = min(plan.call, end - step)
             numbers = (np.int32(step), np.int32(count), np.float32(plan.steps), np.float32(plan.learning_rate))
@@ -122,8 +122,8 @@ class Static:
 
 @functools.lru_cache(maxsize=16)
 def _mapped(about: Static) -> Callable:
-    """The call of up to `most` steps, mapped over devices; weights and losses are the same on all."""
-    static, batch, most, factor, augment, loss, optimiser, devices = about.content
+    """The call of up to `MOST` steps, mapped over devices; weights and losses are the same on all."""
+    static, batch, factor, augment, loss, optimiser, devices = about.content
 
     def member_loss(params, inputs, target):
         return loss(eqx.combine(params, static)(inputs), target)
@@ -155,7 +155,7 @@ def _mapped(about: Static) -> Callable:
             params = jax.tree.map(lambda leaf, update: leaf + rate * update, params, updates)
             return params, state, order, losses.at[i].set(value / total)
 
-        carry = (params, state, order, jnp.zeros(most, jnp.float32))
+        carry = (params, state, order, jnp.zeros(MOST, jnp.float32))
         params, state, order, losses = jax.lax.fori_loop(0, count, step, carry)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(params)]).all()
         losses = jnp.where(finite, losses, jnp.nan)  # the last step may have spoilt the weights

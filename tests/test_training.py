@@ -283,7 +283,7 @@ def test_fields_train_on_a_coarse_grid_first_and_answer_on_any():
         exact = np.fft.irfft(np.fft.rfft(draws) * np.exp(-(wave**2) * 0.01), n=points)
         error = np.linalg.norm(predicted[:, 0] - exact, axis=1) / np.linalg.norm(exact, axis=1)
         assert error.mean() < 0.15
-        error = surrogate.solve({"u0": jnp.asarray(draws[0])}).error["u"]
+        error = surrogate.solve({"u0": jnp.asarray(draws[0], jnp.float32)}).error["u"]
         assert error.shape == (1, points) and np.all(np.asarray(error) > 0)
     with pytest.raises(ValueError, match=r"coarse: expected .* divides 32 points"):
         surrogates.fit(surrogates.FNO(width=8, modes=6, depth=1), ensemble, coarse=(5, 0.5))
@@ -294,7 +294,7 @@ def test_fields_train_on_a_coarse_grid_first_and_answer_on_any():
 def test_a_perceptron_takes_fields_on_the_training_grid():
     ensemble = members(smoothing(), 400)
     surrogate = surrogates.fit(surrogates.MLP(32, 1), ensemble, steps=50)
-    u0 = jnp.asarray(ensemble.design["u0"][0])
+    u0 = jnp.asarray(ensemble.design["u0"][0], jnp.float32)
     assert surrogate.solve({"u0": u0}).values["u"].shape == (1, 32) and surrogate.inside({"u0": u0})
     assert (
         not surrogate.inside({"u0": 100 * u0})
@@ -307,4 +307,5 @@ def test_a_perceptron_takes_fields_on_the_training_grid():
     with jax.enable_x64(True):
         fresh = members(smoothing(), 3, seed=9)
         for u0, u in zip(fresh.design["u0"], fresh.values["u"], strict=True):
-            np.testing.assert_allclose(surrogate.baselines.predict({"u0": u0})["linear"]["u"], u, atol=1e-6)
+            found = np.asarray(surrogate.baselines.predict({"u0": u0})["linear"]["u"])
+            np.testing.assert_allclose(found, u, atol=1e-6)
