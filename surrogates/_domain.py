@@ -11,6 +11,7 @@ from ._architecture import Layout
 from ._normalise import Normaliser
 
 FLOOR = 1e-6  # of the training rms, so that a field that is 0 has a logarithm
+SPAN = 1e-3  # half-width of a field feature's range, at the least
 
 
 class Domain(eqx.Module):
@@ -65,8 +66,11 @@ def fit_domain(layout: Layout, normaliser: Normaliser, parameters: dict, train: 
     bounded = np.concatenate(
         [np.isfinite(_bounds(layout, name)) if not d.shape else [[False] * 2] * 3 for name, d in layout.space.items()]
     ).reshape(-1, 2)
+    # a mean that is always 0 but for rounding still has a range
+    narrow = np.where(scalar, 0.0, np.maximum(0.0, SPAN - (high - low) / 2))
+    low, high = low - narrow, high + narrow
     center = np.where(scalar, 0.0, (low + high) / 2)
-    half = np.where(scalar, 1.0, np.where(high > low, (high - low) / 2, 1.0))
+    half = np.where(scalar, 1.0, (high - low) / 2)
     lower, upper = (low - gap - center) / half, (high + gap - center) / half
     return Domain(
         center=center,

@@ -85,13 +85,14 @@ class Surrogate(eqx.Module):
         check_usable(self.provenance)
         p = self.parameters.read(params)
         rows = self._rows(ts)
-        return _answer(self, p, rows)
+        return _compiled(_answer, p)(self, p, rows)
 
     def inside(self, params: Mapping[str, Any]) -> jax.Array:
         """Whether a member lies in the training domain: in the box of the training members, and about as near to a
         reference member as members are to each other. NaN is outside."""
         check_usable(self.provenance)
-        return _inside(self, self.parameters.read(params))
+        p = self.parameters.read(params)
+        return _compiled(_inside, p)(self, p)
 
     def features(self, params: Mapping[str, Any]) -> jax.Array:
         """The vector `(feature,)` by which members are compared; see `Domain`."""
@@ -160,10 +161,6 @@ class Surrogate(eqx.Module):
         return tuple(rows.tolist())
 
 
-# compiled, since the first call of every operation on its own would cost seconds
-
-
-@eqx.filter_jit
 def _answer(surrogate: Surrogate, p: dict[str, jax.Array], rows: tuple[int, ...] | None) -> Solution:
     """The answer for one member at the times of number `rows`, or at all."""
     p = {name: p[name] for name in surrogate.parameters}  # the way into `jit` sorts names
@@ -185,10 +182,17 @@ def _answer(surrogate: Surrogate, p: dict[str, jax.Array], rows: tuple[int, ...]
     )
 
 
-@eqx.filter_jit
 def _inside(surrogate: Surrogate, p: dict[str, jax.Array]) -> jax.Array:
     features = surrogate.features(p)
     return surrogate.domain.holds(features) & surrogate.calibration.reaches(features)
+
+
+_COMPILED = {function: eqx.filter_jit(function) for function in (_answer, _inside)}
+
+
+def _compiled(function: Any, p: dict[str, jax.Array]) -> Any:
+    """`function` compiled for a plain call, whose operations would cost seconds one by one; as it is inside a trace."""
+    return function if any(isinstance(value, Tracer) for value in p.values()) else _COMPILED[function]
 
 
 def _promoted(params: Mapping[str, Any]) -> dict[str, jax.Array]:

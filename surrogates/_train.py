@@ -79,6 +79,8 @@ def train(
     **Returns:** the network with the best weights, and the `Watch` that chose them.
     """
     params, static = eqx.partition(network, eqx.is_inexact_array)
+    leaves, tree = jax.tree.flatten(static)
+    structure = (tuple(leaves), tree)
     watch = Watch(params, chooses=bool(np.sum(data.validation[1])))
     key = jax.random.key_data(jax.random.key(plan.seed))
     # laid as the calls return them, or the second call would compile again
@@ -88,7 +90,7 @@ def train(
     order = jax.device_put(np.zeros(data.train[0].shape, np.int32), split)
     step = 0
     for factor, end in plan.phases:
-        call = _mapped(Static((static, plan.batch, factor, plan.augment, loss, optimiser, tuple(devices))))
+        call = _mapped(Static((*structure, plan.batch, factor, plan.augment, loss, optimiser, tuple(devices))))
         while step < end and watch.status != "diverged":
             count = min(plan.call, end - step)
             numbers = (np.int32(step), np.int32(count), np.float32(plan.steps), np.float32(plan.learning_rate))
@@ -123,7 +125,8 @@ class Static:
 @functools.lru_cache(maxsize=16)
 def _mapped(about: Static) -> Callable:
     """The call of up to `MOST` steps, mapped over devices; weights and losses are the same on all."""
-    static, batch, factor, augment, loss, optimiser, devices = about.content
+    leaves, tree, batch, factor, augment, loss, optimiser, devices = about.content
+    static = jax.tree.unflatten(tree, leaves)
 
     def member_loss(params, inputs, target):
         return loss(eqx.combine(params, static)(inputs), target)

@@ -133,9 +133,9 @@ def test_the_band_of_a_trained_surrogate_covers_nine_of_ten_held_out_values(trai
     # standard deviation of the coverage given 500 calibration members: 0.013
     assert np.all(np.abs(np.mean(inside, axis=0) - 0.9) < 0.04)
     with jax.enable_x64(True):
-        true = surrogates.member_error({"y": jnp.asarray(predicted)}, {"y": jnp.asarray(truth)})
+        true = np.asarray(surrogates.member_error({"y": jnp.asarray(predicted)}, {"y": jnp.asarray(truth)}))
     # the estimate ranks members by their error
-    assert np.corrcoef(np.argsort(np.argsort(true)), np.argsort(np.argsort(bound)))[0, 1] > 0.3
+    assert np.corrcoef(np.argsort(np.argsort(true)), np.argsort(np.argsort(bound)))[0, 1] > 0.95
 
 
 def test_a_calibration_ensemble_is_used_for_nothing_else_and_its_failed_members_are_left_out():

@@ -1,4 +1,4 @@
-"""The guard: who answers, with what promise, through every transformation; the quickstart's system has a closed form."""
+"""The guard: who answers, with what promise, through every transformation; against exponential decay."""
 
 import diffrax
 import jax

@@ -16,7 +16,7 @@ from emulax import data, surrogates
 
 @pytest.fixture(scope="module")
 def surrogate():
-    return surrogates.fit(surrogates.MLP(16, 2, residual=True), members(exponential(), 100), steps=50)
+    return surrogates.fit(surrogates.MLP(16, 2, residual=True), members(exponential(), 200), steps=50)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ class Numbers(eqx.Module):
 
 
 def test_a_users_architecture_is_read_back_once_it_is_known(tmp_path, monkeypatch):
-    surrogate = surrogates.fit(Constant(0.25), members(exponential(), 100), steps=20)
+    surrogate = surrogates.fit(Constant(0.25), members(exponential(), 200), steps=20)
     surrogate.save(tmp_path / "own.emx")
     with pytest.raises(ValueError, match=r"architecture among FNO, MLP, got 'Constant'; put its class into"):
         surrogates.load(tmp_path / "own.emx")

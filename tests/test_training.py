@@ -73,17 +73,17 @@ def test_nothing_is_copied_when_the_rows_already_fit():
 
 
 def test_one_seed_gives_one_network_and_another_seed_another():
-    ensemble = members(exponential(), 100)
+    ensemble = members(exponential(), 200)
     one, same, other = (surrogates.fit(SMALL, ensemble, steps=30, seed=seed) for seed in (3, 3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(weights(one), weights(same), strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
 
 
 def test_members_that_do_not_train_change_no_weight():
-    ensemble = members(exponential(), 100)
+    ensemble = members(exponential(), 200)
     first = surrogates.fit(SMALL, ensemble, steps=30)
     kept = first.provenance["split"]["calibration"]
-    changed = members(exponential(), 100)
+    changed = members(exponential(), 200)
     with jax.enable_x64(True):
         changed.solution.values["y"] = ensemble.solution.values["y"].at[np.array(kept)].mul(10.0)
     second = surrogates.fit(SMALL, changed, steps=30)
@@ -171,9 +171,9 @@ def test_too_few_members_to_split_are_refused_and_train_without_validation(count
     ensemble = simulators.solve_ensemble(line(), {"x": np.arange(count) + 1.0})
     with pytest.raises(ValueError, match=f"at least 4 finished members .* got {count}; .* validation=0"):
         surrogates.fit(SMALL, ensemble, steps=10)
-    with pytest.warns(UserWarning, match="0 calibration members are too few") as caught:
+    with pytest.warns(UserWarning, match=r"0 calibration members are too few|'y' is constant") as caught:
         surrogate = surrogates.fit(SMALL, ensemble, steps=10, batch_size=32, validation=0)
-    assert [str(w.message)[:24] for w in caught][:-1] == (["output 'y' is constant o"] if count == 1 else [])
+    assert len(caught) == (2 if count == 1 else 1)
     assert surrogate.solve({"x": 1.0}).values["y"].shape == (1,)
     # no validation, no early choice: the last weights
     assert surrogate.provenance["best_step"] == 10 and surrogate.provenance["status"] == "finished"
@@ -225,7 +225,7 @@ def test_hyperparameters_that_cannot_be_meant_are_refused_by_name():
 
 def test_progress_counts_to_the_last_step():
     seen = []
-    surrogates.fit(SMALL, members(exponential(), 100), steps=250, progress=lambda *now: seen.append(now))
+    surrogates.fit(SMALL, members(exponential(), 200), steps=250, progress=lambda *now: seen.append(now))
     assert [step for step, _, _ in seen][-1] == 250 and all(total == 250 and loss > 0 for _, total, loss in seen)
 
 
@@ -273,7 +273,7 @@ def test_fields_train_on_a_coarse_grid_first_and_answer_on_any():
     ensemble, calibration = members(formula, 128, devices=2), members(formula, 40, seed=1)
     surrogate = surrogates.fit(
         surrogates.FNO(width=8, modes=6, depth=2), ensemble, calibration=calibration,
-        steps=400, batch_size=16, learning_rate=1e-2, coarse=(2, 0.8), augment="reflection",
+        steps=300, batch_size=16, learning_rate=1e-2, coarse=(2, 0.8), augment="reflection",
     )  # fmt: skip
     assert surrogate.provenance["training"]["loss"] == "RelativeL2" and surrogate.provenance["members"]["train"] == 116
     for points in (32, 64):
