@@ -169,11 +169,11 @@ def _statistics(layout: Layout, ensemble: Ensemble, train: np.ndarray, architect
     normaliser = fit_normaliser(layout, parameters, values, chosen, architecture.target_scaling, transform)
     domain = fit_domain(layout, normaliser, parameters, chosen)
     baselines = fit_baselines(normaliser, parameters, values, chosen)
-    given = len(layout.times) > 1 and all(_is_given(value[:, 0], parameters, chosen) for value in values.values())
+    given = len(layout.times) > 1 and all(is_given(value[:, 0], parameters, chosen) for value in values.values())
     return normaliser, domain, baselines, int(given)
 
 
-def _is_given(value: jax.Array, parameters: dict, chosen: np.ndarray) -> bool:
+def is_given(value: jax.Array, parameters: dict, chosen: np.ndarray) -> bool:
     """Whether an output at the first time is one of the parameters, or the same for all members."""
     first = int(np.argmax(chosen))
     candidates = [p for p in parameters.values() if p.shape == value.shape]

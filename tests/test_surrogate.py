@@ -7,6 +7,7 @@ import pytest
 from formula import Formula, exponential, line, members
 
 from emulax import data, simulators, surrogates
+from emulax.surrogates._fit import is_given
 from emulax.surrogates._normalise import fit_normaliser
 
 X64 = jax.enable_x64
@@ -247,8 +248,14 @@ def test_the_member_error_is_the_worst_outputs_relative_l2_error():
     np.testing.assert_allclose(surrogates.member_error(prediction, truth, 1), [0.125, 0.1], rtol=1e-5)
 
 
-def test_a_first_time_that_is_a_parameter_is_given(surrogate):
+def test_a_first_time_that_is_a_parameter_or_a_constant_is_given(surrogate):
     decay = simulators.Decay()
-    few = simulators.solve_ensemble(decay, data.sample(decay.parameters, 200, method="random"))
-    assert surrogates.fit(surrogates.MLP(8, 1), few, steps=5).provenance["given_times"] == 1
+    few = simulators.solve_ensemble(decay, data.sample(decay.parameters, 20, method="random"))
+    all_of_them = np.ones(20, bool)
+    with X64(True):
+        y = few.solution.values["y"]
+        assert is_given(y[:, 0], few.parameters, all_of_them) and not is_given(y[:, 1], few.parameters, all_of_them)
+        assert is_given(jnp.ones(20), few.parameters, all_of_them)
+        # members that do not count, such as failed ones, do not decide
+        assert is_given(y[:, 0].at[3].set(jnp.nan), few.parameters, np.arange(20) != 3)
     assert surrogate.provenance["given_times"] == 0
