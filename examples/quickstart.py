@@ -28,7 +28,7 @@ ensemble = simulators.solve_ensemble(decay, design)
 print(ensemble)  # counts, statuses, steps, seconds
 print(ensemble.to_xarray())  # dims member, time; one variable per output; parameters, status and units
 
-# a design is a mapping from parameter name to equally long arrays; tolerances, solver and devices are the caller's choice
+# a design maps parameter names to equally long arrays; tolerances, solver and devices are the caller's choice
 two = {"k": jnp.array([0.1, 0.5]), "y0": jnp.array([1.0, 1.0])}
 few = simulators.solve_ensemble(decay, two, rtol=1e-8, atol=1e-10)
 print(few.to_xarray()["y"].values[:, -1], few.to_xarray()["status"].values)
