@@ -12,7 +12,7 @@ import numpy as np
 from ..data import GaussianRandomField, Output, ParameterSpace, Solution, Status, finish
 from ._etdrk4 import ETDRK4
 from ._numerics import Numerics
-from ._ode import _status
+from ._ode import status_of
 from ._simulator import AbstractSimulator, as_times, read_times
 
 RANDOM_FIELD = ParameterSpace(u0=GaussianRandomField(points=256, variance=625.0, shift=25.0, exponent=2.0))
@@ -123,7 +123,7 @@ class Burgers(AbstractSimulator):
             max_steps=self.numerics.max_steps,
             throw=False,
         )
-        status = jnp.where(known, _status(solution), Status.bad_parameter)
+        status = jnp.where(known, status_of(solution), Status.bad_parameter)
         values = {"u": jax.vmap(lambda c: evaluate(c, self.points))(solution.ys)}
         return finish(times, values, status, solution.stats["num_steps"])
 

@@ -1,7 +1,7 @@
 """A fingerprint of what a simulator computes, so that a surrogate knows whom it stands for.
 
 Two simulators have one fingerprint when their equations, constants, parameter names and outputs are the same.
-Comments, docstrings, layout, solver settings, parameter bounds and saved times do not count.
+Comments, docstrings, layout, solver settings, grid points, parameter bounds and saved times do not count.
 """
 
 import ast
@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-NOT_PHYSICS = ("numerics", "times", "description", "reference", "name")
+NOT_PHYSICS = ("numerics", "times", "points", "solve_points", "description", "reference", "name")
 
 
 def fingerprint(simulator: Any) -> str:

@@ -75,7 +75,7 @@ class ODESimulator(AbstractSimulator):
             throw=False,  # an exception would need a host callback and stop every member
         )
         values = self._observe(times, solution.ys, p)
-        status = jnp.where(known, _status(solution), Status.bad_parameter)
+        status = jnp.where(known, status_of(solution), Status.bad_parameter)
         return finish(times, values, status, solution.stats["num_steps"])
 
     def cheaper(self) -> Iterable[tuple[str, AbstractSimulator]]:
@@ -105,7 +105,7 @@ def components(states: Any, names: tuple[str, ...]) -> list[jax.Array]:
     return leaves
 
 
-def _status(solution: diffrax.Solution) -> jax.Array:
+def status_of(solution: diffrax.Solution) -> jax.Array:
     finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(solution.ys)]).all()
     results = diffrax.RESULTS
     return jnp.where(

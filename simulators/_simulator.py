@@ -21,7 +21,7 @@ class AbstractSimulator(eqx.Module):
 
     - `name`: a short name.
     - `parameters`: the parameter space.
-    - `times`: saved times, `(time,)`, double precision; the initial state holds at the first.
+    - `times`: saved times, `(time,)`, double precision.
     - `outputs`: outputs by name.
     - `coordinates`: grid points of each space dimension, by name.
     - `numerics`: how it is solved.
