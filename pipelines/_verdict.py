@@ -141,9 +141,10 @@ def _cautions(content: dict[str, Any]) -> Iterator[str]:
             f"({listed(members['blow_ups'])}); these count as infinite errors."
         )
     if members["outside"]:
+        lie, them = ("lies", "it") if members["outside"] == 1 else ("lie", "them")
         yield (
-            f"{count(members['outside'], 'held-out member')} ({percent(members['outside_share'], 2)}) lie outside the "
-            "training domain; a guarded solver would send them to the solver."
+            f"{count(members['outside'], 'held-out member')} ({percent(members['outside_share'], 2)}) {lie} outside "
+            f"the training domain; a guarded solver would send {them} to the solver."
         )
     if truth["check"] is None:
         yield "The truth was not checked against a more exact solve."
