@@ -187,7 +187,7 @@ def _inside(surrogate: Surrogate, p: dict[str, jax.Array]) -> jax.Array:
     return surrogate.domain.holds(features) & surrogate.calibration.reaches(features)
 
 
-_COMPILED = {function: eqx.filter_jit(function) for function in (_answer, _inside)}
+_COMPILED: dict[Any, Any] = {_answer: eqx.filter_jit(_answer), _inside: eqx.filter_jit(_inside)}
 
 
 def _compiled(function: Any, p: dict[str, jax.Array]) -> Any:

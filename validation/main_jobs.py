@@ -2,7 +2,7 @@
 
     emulax run examples/lynx_hare.toml && emulax run examples/burgers.toml && python validation/main_jobs.py
 
-Bounds: the Burgers surrogate has a mean relative L2 error below 0.5 % on 200 held-out members, on every grid, and its job
+Bounds: the Burgers surrogate has a mean relative L2 error below 0.5 % on 200 held-out members, on every grid; its job
 takes at most 300 seconds in all. Writes validation/results/main_jobs.json.
 """
 
