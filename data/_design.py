@@ -98,15 +98,7 @@ def as_design(space: ParameterSpace, design: Mapping[str, np.ndarray]) -> Design
 
     **Raises:** `ValueError` for missing or unknown names, unequal lengths, wrong shapes or no members.
     """
-    missing = [name for name in space if name not in design]
-    unknown = [name for name in design if name not in space]
-    if missing or unknown:
-        raise ValueError(
-            f"expected a design with the parameters {', '.join(space)}"
-            + (f"; missing {', '.join(missing)}" if missing else "")
-            + (f"; unknown {', '.join(map(str, unknown))}" if unknown else "")
-            + "."
-        )
+    space.check_names(design, "a design with the parameters")
     values = {name: np.asarray(design[name], dtype=np.float64) for name in space}
     for name, value in values.items():
         if value.ndim != 1 + len(space[name].shape):

@@ -62,6 +62,21 @@ class ParameterSpace(Mapping[str, AbstractDistribution]):
             raise ValueError(f"expected some of the parameters {', '.join(self)}; got unknown {', '.join(unknown)}.")
         return ParameterSpace(**(self._parameters | parameters))
 
+    def check_names(self, given: Mapping[str, Any], what: str) -> None:
+        """Refuse a mapping whose keys are not this space's names, in any order.
+
+        **Raises:** `ValueError` naming what is missing and what is unknown; `what` says what was expected.
+        """
+        missing = [name for name in self if name not in given]
+        unknown = [str(name) for name in given if name not in self]
+        if missing or unknown:
+            raise ValueError(
+                f"expected {what} {', '.join(self)}"
+                + (f"; missing {', '.join(missing)}" if missing else "")
+                + (f"; unknown {', '.join(unknown)}" if unknown else "")
+                + "."
+            )
+
     def read(self, params: Mapping[str, Any]) -> dict[str, jax.Array]:
         """One member's parameters as arrays, in this space's order, whatever the order given.
 
@@ -71,15 +86,7 @@ class ParameterSpace(Mapping[str, AbstractDistribution]):
         """
         if not isinstance(params, Mapping):
             raise ValueError(f"expected a mapping with the parameters {', '.join(self)}; got {type(params).__name__}.")
-        missing = [name for name in self if name not in params]
-        unknown = [name for name in params if name not in self]
-        if missing or unknown:
-            raise ValueError(
-                f"expected the parameters {', '.join(self)}"
-                + (f"; missing {', '.join(missing)}" if missing else "")
-                + (f"; unknown {', '.join(map(str, unknown))}" if unknown else "")
-                + "."
-            )
+        self.check_names(params, "the parameters")
         values = {name: jnp.asarray(params[name]) for name in self}
         values = {k: v if jnp.issubdtype(v.dtype, jnp.floating) else v.astype(float) for k, v in values.items()}
         for name, value in values.items():
