@@ -111,11 +111,11 @@ class SurrogateSettings(BaseModel):
 class TrainingSettings(Section):
     """How the network is trained; keys that are not given have the defaults of `surrogates.fit`."""
 
-    steps: int = Field(default=20_000, ge=1)
+    steps: int = Field(default=40_000, ge=1)
     """Optimiser steps."""
-    batch_size: int = Field(default=128, ge=1)
+    batch_size: int = Field(default=64, ge=1)
     """Members in one step."""
-    learning_rate: float = Field(default=2e-3, gt=0)
+    learning_rate: float = Field(default=4e-3, gt=0)
     """Largest learning rate of the schedule."""
     validation: float = Field(default=0.1, ge=0, lt=1)
     """Share of the training members that chooses the best weights."""

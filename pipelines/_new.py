@@ -36,7 +36,7 @@ depth = 2
 [training]
 steps = 1500
 batch_size = 64
-# learning_rate = 2e-3
+# learning_rate = 4e-3
 
 [validation]
 speed = false                    # true: time the surrogate against the solver at equal accuracy (half a minute)
