@@ -31,6 +31,9 @@ def diffeqsolve(
 ) -> diffrax.Solution:
     """`diffrax.diffeqsolve`, answered by the surrogate if it is the call that the surrogate stands for.
 
+    The surrogate is a function of the parameters `args`, and so are its derivatives: where it answers, the derivative
+    with respect to a `y0` that does not come from the parameters is 0.
+
     **Returns:** a `diffrax.Solution`; `stats["source"]` says who answered.
     """
 
@@ -41,7 +44,7 @@ def diffeqsolve(
 
     saved = options.get("saveat", diffrax.SaveAt(t1=True))
     field = terms.vector_field if isinstance(terms, diffrax.ODETerm) else None
-    difference = _difference(guarded, field, args, t0, _only_times(saved), y0)
+    difference = _difference(guarded, field, args, (t0, t1), _only_times(saved), y0)
     unusual = sorted(set(options) - HARMLESS - {"saveat"})
     difference = difference or (f"the option {unusual[0]} is used" if unusual else None)
     if difference is not None:
@@ -83,7 +86,7 @@ def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=N
     arguments = options.get("args")
     args = arguments[0] if isinstance(arguments, tuple) and len(arguments) == 1 else None
     unusual = sorted(name for name in ("events", "dense_output", "vectorized") if options.get(name))
-    difference = _difference(guarded, fun, args, t_span[0], t_eval, np.asarray(y0))
+    difference = _difference(guarded, fun, args, t_span, t_eval, np.asarray(y0))
     difference = difference or (f"the option {unusual[0]} is used" if unusual else None)
     if difference is not None:
         _tell("solve_ivp", "scipy", difference)
@@ -100,7 +103,7 @@ def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=N
     return result
 
 
-def _difference(guarded: "GuardedSolver", field, args, t0, times, y0) -> str | None:
+def _difference(guarded: "GuardedSolver", field, args, span, times, y0) -> str | None:
     """What makes a call another one than the surrogate stands for, or `None`."""
     simulator = guarded.simulator
     if not isinstance(simulator, ODESimulator) or simulator.observe is not None:
@@ -111,6 +114,12 @@ def _difference(guarded: "GuardedSolver", field, args, t0, times, y0) -> str | N
         return f"args are not the parameters {', '.join(guarded.parameters)}"
     if times is None or not guarded.knows_times(times):
         return "the saved times are not times of the surrogate"
+    if np.any(np.diff(np.asarray(times, np.float64)) < 0):
+        return "the saved times do not increase"
+    t0, t1 = span
+    last = float(np.asarray(times)[-1])
+    if isinstance(t1, Tracer) or (float(t1) < last and not np.isclose(float(t1), last, rtol=1e-6)):
+        return "the saved times do not lie between t0 and t1"
     if isinstance(t0, Tracer) or not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
         return f"t0 is not {guarded.times[0]:g}"
     if jnp.shape(y0) != (len(guarded.outputs),):

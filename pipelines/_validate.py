@@ -99,6 +99,11 @@ def _check(surrogate: Any, simulator: Any, design: Any, level: float | None) -> 
             f"the surrogate stands for the simulator {surrogate.provenance.get('simulator')!r} with the fingerprint "
             f"{trained[:12]}, and this simulator's is {asked[:12]}: their equations, parameters or outputs differ."
         )
+    if isinstance(design, Ensemble) and design.metadata.get("fingerprint", asked) != asked:
+        raise ValueError(
+            f"expected held-out members of this simulator (fingerprint {asked[:12]}), got an ensemble of "
+            f"{design.metadata.get('simulator')!r} ({design.metadata['fingerprint'][:12]})."
+        )
     stated = surrogate.calibration.level
     if level is not None and abs(level - stated) > 1e-9:
         raise ValueError(

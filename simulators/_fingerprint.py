@@ -1,7 +1,8 @@
 """A fingerprint of what a simulator computes, so that a surrogate knows whom it stands for.
 
 Two simulators have one fingerprint when their equations, constants, parameter names and outputs are the same.
-Comments, docstrings, layout, solver settings, grid points, parameter bounds and saved times do not count.
+Comments, docstrings, layout, solver settings, grid points, parameter bounds and saved times do not count; the time at
+which the initial state holds does.
 """
 
 import ast
@@ -62,7 +63,7 @@ def _describe_module(module: eqx.Module, seen: tuple[int, ...]) -> Any:
     fields = {k: _describe(v, seen) for k, v in vars(module).items() if k not in NOT_PHYSICS}
     # the generic ODESimulator is its functions; every other class has its equations in its own source
     source = "" if kind.__name__ == "ODESimulator" else _source_of_class(kind)
-    return [kind.__qualname__, source, fields]
+    return [kind.__qualname__, source, fields, getattr(module, "start", None)]
 
 
 def _describe_function(function: types.FunctionType, seen: tuple[int, ...]) -> Any:

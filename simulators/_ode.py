@@ -54,6 +54,11 @@ class ODESimulator(AbstractSimulator):
                 f"rename {', '.join(sorted(clash))}."
             )
 
+    @property
+    def start(self) -> float:
+        """The time at which the initial state holds."""
+        return float(self.times[0])
+
     def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
         p = self.parameters.read(params)
         dtype = jnp.result_type(*p.values())
@@ -64,7 +69,7 @@ class ODESimulator(AbstractSimulator):
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(self.vector_field),
             self.numerics.solver,
-            t0=jnp.asarray(self.times[0], dtype),
+            t0=jnp.asarray(self.start, dtype),
             t1=times[-1],
             dt0=self.numerics.step,
             y0=y0,

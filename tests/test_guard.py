@@ -168,6 +168,24 @@ class TestOtherLibrariesCalls:
         np.testing.assert_allclose(ours.y[0], exact(p), rtol=5e-2, atol=1e-3)
 
 
+def test_a_surrogate_that_starts_at_another_time_is_refused(surrogate):
+    with pytest.raises(ValueError, match="their equations, parameters or outputs differ"):
+        pipelines.guard(DECAY.replace(times=np.linspace(1.0, 3.0, 11)), surrogate, tolerance=1e-2, risk=0.05)
+
+
+def test_members_of_another_system_validate_nothing(surrogate):
+    other = simulators.solve_ensemble(simulators.Decay(), data.sample(DECAY.parameters, 4))
+    with pytest.raises(ValueError, match="expected held-out members of this simulator"):
+        pipelines.validate(surrogate, DECAY, other)
+
+
+@pytest.mark.filterwarnings("ignore:solve_ivp. scipy answered")
+def test_a_call_that_scipy_refuses_is_refused(fast):
+    for span, times in (((0.0, 1.0), DECAY.times), ((0.0, 2.0), [2.0, 0.0])):
+        with pytest.raises(ValueError, match="t_eval"):
+            fast.solve_ivp(vector_field, span, [1.0], t_eval=times, args=(INSIDE,))
+
+
 def test_a_surrogate_of_another_system_is_refused(surrogate):
     other = DECAY.replace(vector_field=lambda t, y, p: -2.0 * p["k"] * y)
     with pytest.raises(ValueError, match="their equations, parameters or outputs differ"):
