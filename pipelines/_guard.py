@@ -125,8 +125,13 @@ class GuardedSolver(eqx.Module):
         params = self.parameters.read(params)
         if not self.knows_times(ts):
             return solve(params)
-        answer = self.surrogate.solve(params, ts)
+        answer = self.answer(params, ts)
         return choose(self.accepts(params, answer), answer, solve, params)
+
+    def answer(self, params: Mapping[str, jax.Array], ts: Any) -> Solution:
+        """What the surrogate says, asked at an ordinary member instead where `params` are outside its domain: an answer
+        that is not given must not spoil derivatives."""
+        return self.surrogate.solve(self.surrogate.ordinary_outside(params), ts)
 
     def accepts(self, params: Mapping[str, Any], answer: Solution) -> jax.Array:
         """Whether the surrogate's `answer` for `params` may be given, as data."""

@@ -6,7 +6,7 @@ what differed.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import diffrax
@@ -53,25 +53,25 @@ def diffeqsolve(
 
     args = guarded.parameters.read(args)  # type: ignore[arg-type]
     y0 = jnp.asarray(y0, jnp.result_type(y0, float))
-    answer = guarded.surrogate.solve(args, _only_times(saved))
+    answer = guarded.answer(args, _only_times(saved))
     shape = eqx.filter_eval_shape(by_diffrax, (y0, args))
     fixed = eqx.filter(shape, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
     accept = guarded.accepts(args, answer) & _same_state(guarded, y0, args)
     chosen = choose(
         accept,
-        eqx.filter(_as_diffrax(answer, shape), eqx.is_array),
+        eqx.filter(_as_diffrax(answer, guarded.outputs, shape), eqx.is_array),
         lambda state: eqx.filter(by_diffrax(state), eqx.is_array),
         (y0, args),
     )
     return eqx.combine(chosen, fixed)
 
 
-def _as_diffrax(answer: Solution, shape: diffrax.Solution) -> diffrax.Solution:
+def _as_diffrax(answer: Solution, names: Iterable[str], shape: diffrax.Solution) -> diffrax.Solution:
     """A surrogate's answer in the shape of the diffrax solution it stands for: no steps, success."""
     blank = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf, shape
     )
-    times, states = answer.times.astype(shape.ts.dtype), _states(answer).astype(shape.ys.dtype)  # type: ignore[union-attr]
+    times, states = answer.times.astype(shape.ts.dtype), _states(answer, names).astype(shape.ys.dtype)  # type: ignore[union-attr]
     return _with_source(eqx.tree_at(lambda s: (s.ts, s.ys), blank, (times, states)), Source.surrogate)
 
 
@@ -91,10 +91,11 @@ def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=N
     if difference is not None:
         _tell("solve_ivp", "scipy", difference)
     else:
-        answer = guarded.surrogate.solve(args, t_eval)  # type: ignore[arg-type]
+        answer = guarded.answer(guarded.parameters.read(args), t_eval)  # type: ignore[arg-type]
         if guarded.accepts(args, answer) & _same_state(guarded, np.asarray(y0), args):  # type: ignore[arg-type]
+            states = _states(answer, guarded.outputs)
             return scipy.optimize.OptimizeResult(
-                t=np.asarray(answer.times, np.float64), y=np.asarray(_states(answer), np.float64).T, sol=None,
+                t=np.asarray(answer.times, np.float64), y=np.asarray(states, np.float64).T, sol=None,
                 t_events=None, y_events=None, nfev=0, njev=0, nlu=0, status=0, success=True, source="surrogate",
                 message=f"Answered by the surrogate; estimated relative error {float(jnp.asarray(answer.bound)):.2g}.",
             )  # fmt: skip
@@ -144,9 +145,9 @@ def _same_state(guarded: "GuardedSolver", y0, args) -> jax.Array:
     return jnp.all(jnp.abs(jnp.asarray(y0) - expected) <= 1e-6 * jnp.abs(expected))
 
 
-def _states(answer: Solution) -> jax.Array:
-    """The outputs as the state of the simulator, `(time, component)`."""
-    return jnp.stack(list(answer.values.values()), axis=-1)
+def _states(answer: Solution, names: Iterable[str]) -> jax.Array:
+    """The outputs as the state of the simulator, `(time, component)`; `jit` has sorted their names."""
+    return jnp.stack([answer.values[name] for name in names], axis=-1)
 
 
 def _with_source(solution: diffrax.Solution, source: Source) -> diffrax.Solution:

@@ -1,5 +1,6 @@
 """A trained network in a simulator's place: the same call, with a stated error."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,8 @@ class Surrogate(eqx.Module):
         check_usable(self.provenance)
         p = self.parameters.read(params)
         rows = self._rows(ts)
-        return _compiled(_answer, p)(self, p, rows)
+        solution = _compiled(_answer, p)(self, p, rows)
+        return dataclasses.replace(solution, values={name: solution.values[name] for name in self.outputs})
 
     def inside(self, params: Mapping[str, Any]) -> jax.Array:
         """Whether a member lies in the training domain: in the box of the training members, and about as near to a
@@ -93,6 +95,11 @@ class Surrogate(eqx.Module):
         check_usable(self.provenance)
         p = self.parameters.read(params)
         return _compiled(_inside, p)(self, p)
+
+    def ordinary_outside(self, params: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """`params` where they are inside the training domain, else the centre of the training members."""
+        inside = self.inside(params)
+        return {name: jnp.where(inside, value, self._ordinary(name, value)) for name, value in params.items()}
 
     def features(self, params: Mapping[str, Any]) -> jax.Array:
         """The vector `(feature,)` by which members are compared; see `Domain`."""

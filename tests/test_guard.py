@@ -168,6 +168,34 @@ class TestOtherLibrariesCalls:
         np.testing.assert_allclose(ours.y[0], exact(p), rtol=5e-2, atol=1e-3)
 
 
+def test_components_keep_their_places_whatever_their_names():
+    def field(t, y, p):
+        return jnp.stack([-p["k"] * y[0], p["k"] * y[0]])
+
+    chain = simulators.ODESimulator(
+        field, lambda p: jnp.array([1.0, 0.5]), data.ParameterSpace(k=data.Uniform(0.1, 1.0)),
+        np.linspace(0.0, 2.0, 5), outputs=("prey", "agent"),
+    )  # fmt: skip
+    ensemble = simulators.solve_ensemble(chain, data.sample(chain.parameters, 256))
+    fast = pipelines.guard(chain, surrogates.fit(surrogates.MLP(16, 2), ensemble, steps=2000), tolerance=0.1, risk=0.1)
+    exact = [np.exp(-1.0), 1.5 - np.exp(-1.0)]
+    saveat = diffrax.SaveAt(ts=chain.times)
+    arguments = (diffrax.ODETerm(field), diffrax.Tsit5(), 0.0, 2.0, 0.1, jnp.array([1.0, 0.5]), {"k": 0.5})
+    solution = fast.diffeqsolve(*arguments, saveat=saveat)
+    result = fast.solve_ivp(field, (0.0, 2.0), [1.0, 0.5], t_eval=chain.times, args=({"k": 0.5},))
+    assert str(solution.stats["source"]) == result.source == "surrogate"
+    np.testing.assert_allclose(solution.ys[-1], exact, rtol=0.05)
+    np.testing.assert_allclose(result.y[:, -1], exact, rtol=0.05)
+    assert list(fast.solve({"k": 0.5}).values) == ["prey", "agent"]
+
+
+def test_a_surrogate_that_cannot_answer_does_not_spoil_the_solvers_gradient(fast):
+    # y0 is learned as its logarithm: -1 has none
+    gradient = jax.jit(jax.grad(lambda p: fast.solve(p).values["y"][-1]))({"k": 0.5, "y0": -1.0})
+    assert gradient["k"] == pytest.approx(2 * np.exp(-1), rel=1e-4)
+    assert gradient["y0"] == pytest.approx(np.exp(-1), rel=1e-4)
+
+
 def test_a_surrogate_that_starts_at_another_time_is_refused(surrogate):
     with pytest.raises(ValueError, match="their equations, parameters or outputs differ"):
         pipelines.guard(DECAY.replace(times=np.linspace(1.0, 3.0, 11)), surrogate, tolerance=1e-2, risk=0.05)
