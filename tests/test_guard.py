@@ -168,6 +168,7 @@ class TestOtherLibrariesCalls:
         np.testing.assert_allclose(ours.y[0], exact(p), rtol=5e-2, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:output")
 def test_components_keep_their_places_whatever_their_names():
     def field(t, y, p):
         return jnp.stack([-p["k"] * y[0], p["k"] * y[0]])
