@@ -207,11 +207,10 @@ def test_requests_that_cannot_be_meant_are_refused(surrogate):
         pipelines.validate(surrogate, other, held_out())
     with pytest.raises(ValueError, match=r"states a 90% band, not one of 50%; surrogates\.calibrate"):
         pipelines.validate(surrogate, DECAY, held_out(), level=0.5)
-    fixed = simulators.FixedStep(DECAY)  # compiles sooner
-    lost = simulators.solve_ensemble(fixed, {"k": [np.nan] * 2, "y0": [1.0] * 2})
+    lost = simulators.solve_ensemble(DECAY, {"k": [np.nan] * 2, "y0": [1.0] * 2})
     with pytest.raises(ValueError, match=r"none of the 2 held-out members finished \(bad_parameter\)"):
         pipelines.validate(surrogate, DECAY, lost)
-    wrong = simulators.solve_ensemble(fixed, {"k": [0.5], "y0": [1.0]}, times=[0.0, 1.0])
+    wrong = simulators.solve_ensemble(DECAY, {"k": [0.5], "y0": [1.0]}, times=[0.0, 1.0])
     with pytest.raises(ValueError, match="at the surrogate's 6 times, got 2 others"):
         pipelines.validate(surrogate, DECAY, wrong)
 
