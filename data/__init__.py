@@ -1,5 +1,11 @@
 """Parameter spaces, designs of experiments, and ensembles as labelled arrays in memory and on disk."""
 
+from ._check import check_kind as check_kind
+from ._check import check_number as check_number
+from ._check import check_path as check_path
+from ._check import check_times as check_times
+from ._check import check_whole as check_whole
+from ._check import shown as shown
 from ._dataset import to_dataset as to_dataset
 from ._design import Design as Design
 from ._design import as_design as as_design
@@ -11,6 +17,8 @@ from ._distributions import LogUniform as LogUniform
 from ._distributions import Normal as Normal
 from ._distributions import Uniform as Uniform
 from ._ensemble import Ensemble as Ensemble
+from ._ensemble import answered_by as answered_by
+from ._ensemble import retried as retried
 from ._fields import GaussianRandomField as GaussianRandomField
 from ._label import ADVICE as ADVICE
 from ._label import Label as Label

@@ -3,9 +3,11 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from ._check import check_kind, check_whole, shown
 from ._fields import GaussianRandomField
 from ._space import ParameterSpace
 
@@ -61,12 +63,10 @@ def sample(space: ParameterSpace, n: int, *, method: str = "sobol", seed: int = 
 
     **Raises:** `ValueError` for a member count below 1, an unknown method or a negative seed.
     """
-    if not isinstance(n, (int, np.integer)) or n < 1:
-        raise ValueError(f"expected a whole number of members, at least 1; got {n!r}.")
+    check_kind("space", space, ParameterSpace, "a parameter space such as simulator.parameters")
+    n, seed = check_whole("members", n, 1), check_whole("seed", seed)
     if method not in METHODS:
         raise ValueError(f"expected a method among {', '.join(METHODS)}; got {method!r}.")
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise ValueError(f"expected a seed that is a whole number, at least 0; got {seed!r}.")
     fields = [name for name, distribution in space.items() if isinstance(distribution, GaussianRandomField)]
     scalars = [name for name in space if name not in fields]
     cube = _unit_cube(len(scalars), n, method, seed) if scalars else np.empty((n, 0))
@@ -96,14 +96,20 @@ def _unit_cube(dimensions: int, n: int, method: str, seed: int) -> np.ndarray:
 def as_design(space: ParameterSpace, design: Mapping[str, np.ndarray]) -> Design:
     """Any mapping from parameter name to equally long arrays as a `Design`.
 
-    **Raises:** `ValueError` for missing or unknown names, unequal lengths, wrong shapes or no members.
+    **Raises:** `ValueError` for no mapping, missing or unknown names, what is no number, unequal lengths, wrong shapes
+    or no members.
     """
+    if not (isinstance(design, Mapping) or hasattr(design, "keys")):  # a data frame is no `Mapping`
+        raise ValueError(
+            f"design: expected a mapping with an array for each of the parameters {', '.join(space)}, as data.sample "
+            f"returns; got {shown(design)}."
+        )
     space.check_names(design, "a design with the parameters")
-    values = {name: np.asarray(design[name], dtype=np.float64) for name in space}
+    values = {name: _numbers(name, design[name]) for name in space}
     for name, value in values.items():
         if value.ndim != 1 + len(space[name].shape):
             raise ValueError(
-                f"design parameter {name!r}: expected shape (members, {', '.join(map(str, space[name].shape))}), "
+                f"design parameter {name!r}: expected shape ({', '.join(['members', *map(str, space[name].shape)])}), "
                 f"got {value.shape}."
             )
     lengths = {name: len(value) for name, value in values.items()}
@@ -117,6 +123,21 @@ def as_design(space: ParameterSpace, design: Mapping[str, np.ndarray]) -> Design
     return Design(values, space, "given", None)
 
 
+def _numbers(name: str, values: Any) -> np.ndarray:
+    """One parameter's values in double precision; a text or a complex number is no value."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "USc":
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"design parameter {name!r}: expected an array of numbers, got {shown(values)}.")
+
+
 def subset(design: Design, members: np.ndarray) -> Design:
-    """The members of a design that an index or mask selects."""
+    """The members of a design that an index or mask selects.
+
+    **Raises:** `ValueError` for what is no design.
+    """
+    check_kind("design", design, Design, "a design such as data.sample returns")
     return dataclasses.replace(design, columns={name: value[members] for name, value in design.items()})

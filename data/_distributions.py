@@ -3,10 +3,12 @@
 import abc
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
+
+from ._check import check_kind, check_number
 
 
 class AbstractDistribution(abc.ABC):
@@ -28,6 +30,15 @@ class AbstractDistribution(abc.ABC):
         """Inverse of the cumulative distribution: points of [0, 1] to values, elementwise, in double precision."""
 
 
+def check_fields(distribution: Any, *numbers: str) -> None:
+    """Turn the fields `numbers` into Python numbers, which JSON can hold, and refuse what is no number; the unit is a
+    text."""
+    for name in numbers:
+        number = check_number(name, getattr(distribution, name), "a number")
+        object.__setattr__(distribution, name, number)
+    check_kind("unit", distribution.unit, str, 'a text such as "1/s"')
+
+
 def _check_order(lower: float, upper: float) -> None:
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"bounds must be finite, got lower={lower}, upper={upper}.")
@@ -45,6 +56,7 @@ class Uniform(AbstractDistribution):
     logarithmic: ClassVar[bool] = False
 
     def __post_init__(self):
+        check_fields(self, "lower", "upper")
         _check_order(self.lower, self.upper)
 
     @property
@@ -65,6 +77,7 @@ class LogUniform(AbstractDistribution):
     logarithmic: ClassVar[bool] = True
 
     def __post_init__(self):
+        check_fields(self, "lower", "upper")
         _check_order(self.lower, self.upper)
         if self.lower <= 0:
             raise ValueError(f"a log-uniform parameter needs lower > 0, got lower={self.lower}; use Uniform.")
@@ -90,6 +103,7 @@ class Normal(AbstractDistribution):
     logarithmic: ClassVar[bool] = False
 
     def __post_init__(self):
+        check_fields(self, "mean", "std", "lower", "upper")
         if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
             raise ValueError(f"expected a finite mean and std > 0, got mean={self.mean}, std={self.std}.")
         if not self.lower < self.upper:
@@ -115,6 +129,7 @@ class LogNormal(AbstractDistribution):
     logarithmic: ClassVar[bool] = True
 
     def __post_init__(self):
+        check_fields(self, "log_mean", "log_std")
         if not (math.isfinite(self.log_mean) and math.isfinite(self.log_std) and self.log_std > 0):
             raise ValueError(
                 f"expected a finite log_mean and log_std > 0, got log_mean={self.log_mean}, log_std={self.log_std}."

@@ -1,6 +1,7 @@
 """Many solved members, labelled, on the devices that solved them."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,19 @@ from ._space import ParameterSpace
 
 if TYPE_CHECKING:
     import xarray
+
+
+def retried(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """How many members each solver answered after another one had lost them, from an ensemble's metadata."""
+    return {name: len(members) for name, members in metadata.get("retried", {}).items()}
+
+
+def answered_by(solvers: Mapping[str, int], again: Mapping[str, int]) -> str:
+    """Who answered how many members, in words: `900 Tsit5, 100 Rodas5P (20 retried)`."""
+    return ", ".join(
+        f"{count:,} {name}" + (f" ({again[name]:,} retried)" if again.get(name) else "")
+        for name, count in solvers.items()
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +40,8 @@ class Ensemble:
       carry no information and never leave this object through its methods.
     - `space`, `outputs`, `coordinates`, `time_unit`: names, units and axes of what the arrays hold.
     - `metadata`: JSON-ready record of how it was made: simulator, fingerprint, numerics, precision, design, devices,
-      seconds, versions.
+      seconds, versions; where known, `"solvers"`, how many members each solver answered, and `"retried"`, which
+      members each solver answered after another one had lost them.
     """
 
     parameters: dict[str, Any]
@@ -104,6 +119,7 @@ class Ensemble:
             [
                 f"Ensemble of {self.size} members: {m.get('simulator', '')}",
                 f"  status   {', '.join(f'{number} {name}' for name, number in counts.items())}{sources}",
+                *([f"  solvers  {answered_by(m['solvers'], retried(m))}"] if m.get("solvers") else []),
                 f"  steps    median {np.median(self.steps):.0f}, most {self.steps.max()}",
                 f"  outputs  {outputs}; {len(self.times)} times from {self.times[0]:g} to {self.times[-1]:g}{unit}",
                 f"  seconds  {m.get('seconds', np.nan):.3g} solving, {m.get('compile_seconds', 0.0):.3g} compiling; "

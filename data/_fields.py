@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._distributions import AbstractDistribution
+from ._check import check_whole
+from ._distributions import AbstractDistribution, check_fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,9 @@ class GaussianRandomField(AbstractDistribution):
     logarithmic: ClassVar[bool] = False
 
     def __post_init__(self):
+        for name in ("points", "modes"):
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
+        check_fields(self, "length", "variance", "shift", "exponent")
         if self.length <= 0 or self.variance <= 0 or self.shift < 0:
             raise ValueError(
                 "expected length > 0, variance > 0 and shift >= 0, "

@@ -1,12 +1,13 @@
 """What a solve returns, whoever answered: a solver, a surrogate or a guard."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ._check import check_kind, shown
 from ._label import Label, Source, Status, label
 
 
@@ -18,23 +19,43 @@ class Output:
 
     - `unit`: its unit; empty if dimensionless.
     - `dims`: names of its space dimensions, `()` for a scalar at each time, `("x",)` for a field on a line.
+
+    **Raises:** `ValueError` for a unit that is no text, or dimensions that are no names.
     """
 
     unit: str = ""
     dims: tuple[str, ...] = ()
 
     def __post_init__(self):
+        check_kind("unit", self.unit, str, 'a text such as "m/s"')
+        # a text would be taken apart into letters
+        check_kind("dims", self.dims, (tuple, list), 'a tuple of names such as ("x",)')
+        for dim in self.dims:
+            check_kind("dims", dim, str, 'names such as "x"')
         object.__setattr__(self, "dims", tuple(self.dims))
 
 
 def as_outputs(outputs: Mapping[str, Output] | tuple[str, ...] | list[str]) -> dict[str, Output]:
-    """Outputs by name; bare names become scalar outputs without a unit."""
+    """Outputs by name; bare names become scalar outputs without a unit.
+
+    **Raises:** `ValueError` for no outputs, one name twice, or anything but names and `Output`s.
+    """
     if isinstance(outputs, str):
         raise ValueError(f"expected a tuple of output names, got the text {outputs!r}; write ({outputs!r},).")
     if not isinstance(outputs, Mapping):
-        outputs = {name: Output() for name in outputs}
+        check_kind("outputs", outputs, Iterable, "names, or names with data.Output(unit=...)")
+        names = list(outputs)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"outputs: expected different names, got {twice!r} twice.")
+        outputs = {name: Output() for name in names}
     if not outputs:
         raise ValueError("expected at least one output, got none.")
+    for name, output in outputs.items():
+        check_kind("outputs", name, str, "names that are texts")
+        if not isinstance(output, Output):
+            unit = output if isinstance(output, str) else "..."
+            raise ValueError(f'outputs: {name!r}: expected data.Output(unit="{unit}"), got {shown(output)}.')
     return dict(outputs)
 
 

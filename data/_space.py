@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ._check import shown
 from ._distributions import AbstractDistribution, LogNormal, LogUniform, Normal, Uniform
 from ._fields import GaussianRandomField
 
@@ -82,13 +83,12 @@ class ParameterSpace(Mapping[str, AbstractDistribution]):
 
         The last axis of a field may have any length: a surrogate that knows no resolution takes it as it comes.
 
-        **Raises:** `ValueError` for a missing or unknown name or a wrong number of axes.
+        **Raises:** `ValueError` for a missing or unknown name, what is no number, or a wrong number of axes.
         """
         if not isinstance(params, Mapping):
-            raise ValueError(f"expected a mapping with the parameters {', '.join(self)}; got {type(params).__name__}.")
+            raise ValueError(f"expected a mapping with the parameters {', '.join(self)}; got {shown(params)}.")
         self.check_names(params, "the parameters")
-        values = {name: jnp.asarray(params[name]) for name in self}
-        values = {k: v if jnp.issubdtype(v.dtype, jnp.floating) else v.astype(float) for k, v in values.items()}
+        values = {name: _real(name, params[name]) for name in self}
         for name, value in values.items():
             expected = self[name].shape
             if value.ndim != len(expected):
@@ -114,6 +114,20 @@ class ParameterSpace(Mapping[str, AbstractDistribution]):
             name, kind = settings.pop("name"), settings.pop("distribution")
             parameters[name] = DISTRIBUTIONS[kind](**settings)
         return ParameterSpace(**parameters)
+
+
+def _real(name: str, value: Any) -> jax.Array:
+    """One parameter's value as floating-point numbers."""
+    try:
+        # a text would be read as the name of a data type
+        array = jnp.asarray(None if isinstance(value, (str, bytes)) else value)
+        if jnp.issubdtype(array.dtype, jnp.floating):
+            return array
+        if jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool:
+            return array.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"parameter {name!r}: expected a real number or an array of them, got {shown(value)}.")
 
 
 def _finite_fields(distribution: AbstractDistribution) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from ._check import check_kind, check_path
 from ._dataset import Variable, assemble, variables
 from ._ensemble import Ensemble
 from ._label import Source, Status, label
@@ -26,7 +27,7 @@ CHUNK = 256
 
 def write_atomically(path: str | Path, write: Callable[[Path], None]) -> None:
     """Call `write` with a temporary path beside `path`, then rename: readers see the old file or the new one."""
-    path = Path(path)
+    path = check_path(path, "the file to write")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
@@ -37,7 +38,11 @@ def write_atomically(path: str | Path, write: Callable[[Path], None]) -> None:
 
 
 def save_ensemble(ensemble: Ensemble, path: str | Path) -> None:
-    """Write an ensemble to an HDF5 file that netCDF4 readers open as named dimensions, coordinates and variables."""
+    """Write an ensemble to an HDF5 file that netCDF4 readers open as named dimensions, coordinates and variables.
+
+    **Raises:** `ValueError` for what is no ensemble.
+    """
+    check_kind("ensemble", ensemble, Ensemble, "an ensemble such as simulators.solve_ensemble returns")
     record = {
         "space": ensemble.space.to_json(),
         "outputs": {name: {"unit": o.unit, "dims": list(o.dims)} for name, o in ensemble.outputs.items()},
@@ -91,9 +96,11 @@ def _write_variables(file: h5py.File, found: dict[str, Variable]) -> None:
 
 
 def _read(path: str | Path) -> tuple[dict[str, Variable], dict[str, Any]]:
-    path = Path(path)
+    path = check_path(path, "an ensemble file")
     if not path.exists():
         raise FileNotFoundError(f"expected an ensemble file at {path}, found nothing.")
+    if path.is_dir():
+        raise ValueError(f"{path}: expected an ensemble file, found a folder.")
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:

@@ -16,10 +16,12 @@ from ..surrogates import ARCHITECTURES, AbstractArchitecture, Layout
 from ._arguments import check_arguments
 from ._config import ParameterSettings, RunSettings, SimulatorSettings
 from ._problems import RunFileError, nearest, unknown_key
-from ._user_file import load_object
+from ._try_out import try_out
+from ._user_file import file_of, load_object, make, needed, simulators_beside
 
 # arguments of a simulator that have tables of their own
 ELSEWHERE = ("parameters", "numerics")
+AUTO = "auto"  # the solver is left to the engine
 
 
 def build_simulator(settings: RunSettings, base: Path, source: str) -> AbstractSimulator:
@@ -38,9 +40,23 @@ def build_simulator(settings: RunSettings, base: Path, source: str) -> AbstractS
     }
     try:
         simulator = simulator.replace(parameters=simulator.parameters.replace(**space)) if space else simulator
-        return _with_numerics(simulator, chosen, source)
+        simulator = _with_numerics(simulator, chosen, source)
+    except RunFileError:
+        raise
     except ValueError as error:
         raise RunFileError(source, [f"simulator: {error}"]) from None
+    path = user_file(settings, base)
+    if path is not None:
+        try:
+            try_out(simulator, path)
+        except ValueError as error:
+            raise RunFileError(source, [f"simulator.name: {error}"]) from error
+    return simulator
+
+
+def user_file(settings: RunSettings, base: Path) -> Path | None:
+    """The user's file that defines the simulator; `None` for a registered one."""
+    return file_of(settings.simulator.name, base) if ":" in settings.simulator.name else None
 
 
 def find_simulator(name: str, base: Path) -> Any:
@@ -94,17 +110,39 @@ def _make(chosen: SimulatorSettings, base: Path, source: str) -> AbstractSimulat
             hint = f'expected none, since "{chosen.name}" is a finished simulator; name a function that returns one'
             raise RunFileError(source, [f"simulator.options: {hint}"])
         return made
+    if ":" in chosen.name:
+        return _make_users(chosen, made, base, source)
     found = check_arguments(made, chosen.options, "simulator.options", skip=ELSEWHERE)
     if found:
         raise RunFileError(source, found)
     try:
-        simulator = made(**chosen.options)
+        return made(**chosen.options)
     except (ValueError, TypeError) as error:
         raise RunFileError(source, [f"simulator.options: {error}"]) from None
-    if not isinstance(simulator, AbstractSimulator):
-        kind = type(simulator).__name__
-        raise RunFileError(source, [f'simulator.name: expected "{chosen.name}" to return a simulator, got {kind}'])
-    return simulator
+
+
+def _make_users(chosen: SimulatorSettings, made: Any, base: Path, source: str) -> AbstractSimulator:
+    """What a user's function returns."""
+    if not chosen.options and needed(made):
+        raise RunFileError(source, [f"simulator.name: {lacks_arguments(chosen.name, made)}"])
+    found = check_arguments(made, chosen.options, "simulator.options", skip=ELSEWHERE)
+    if found:
+        raise RunFileError(source, found)
+    try:
+        return make(chosen.name, made, base, chosen.options)
+    except (ValueError, TypeError) as error:
+        raise RunFileError(source, [f"simulator.name: {error}"]) from error
+
+
+def lacks_arguments(name: str, function: Any) -> str:
+    """What to say about a user's function that cannot be called without arguments."""
+    file = name.rpartition(":")[0]
+    others = [f'"{file}:{other}"' for other in simulators_beside(function)]
+    return (
+        f'expected "{name}" to be a simulator or a function that returns one; it needs {", ".join(needed(function))}: '
+        + (f"name {' or '.join(others)}, or " if others else "")
+        + "give its arguments in simulator.options"
+    )
 
 
 def _check_parameters(chosen: SimulatorSettings, simulator: AbstractSimulator) -> list[str]:
@@ -137,17 +175,18 @@ def _check_numerics(chosen: SimulatorSettings) -> list[str]:
     found = []
     if chosen.step is not None and (chosen.rtol is not None or chosen.atol is not None):
         found.append("simulator.step: expected either a fixed step or tolerances (rtol, atol), got both")
-    if chosen.solver is not None and _solver_class(chosen.solver) is None:
-        names = [name for name in dir(diffrax) if _solver_class(name)]
+    if chosen.solver not in (None, AUTO) and _solver_class(chosen.solver) is None:
+        names = [AUTO, *(name for name in [*dir(diffrax), *dir(simulators)] if _solver_class(name))]
         hint = nearest(chosen.solver, names) or "such as Tsit5, Dopri8 or Kvaerno5; "
-        found.append(f'simulator.solver: expected a diffrax solver, got "{chosen.solver}"; {hint}'.rstrip("; "))
+        expected = f'expected "{AUTO}" or a solver of diffrax or emulax, got "{chosen.solver}"'
+        found.append(f"simulator.solver: {expected}; {hint}".rstrip("; "))
     return found
 
 
 def _solver_class(name: str) -> type[diffrax.AbstractSolver] | None:
     """A solver class that needs no arguments, of diffrax or of ours."""
     kind = getattr(diffrax, name, None) or getattr(simulators, name, None)
-    if not (inspect.isclass(kind) and issubclass(kind, diffrax.AbstractSolver)) or inspect.isabstract(kind):
+    if name.startswith("Abstract") or not (inspect.isclass(kind) and issubclass(kind, diffrax.AbstractSolver)):
         return None
     needed = [p for p in inspect.signature(kind).parameters.values() if p.default is inspect.Parameter.empty]
     return None if needed else kind
@@ -157,13 +196,13 @@ def _with_numerics(simulator: AbstractSimulator, chosen: SimulatorSettings, sour
     names = ("rtol", "atol", "step", "max_steps")
     changes: dict[str, Any] = {name: getattr(chosen, name) for name in names if getattr(chosen, name) is not None}
     if chosen.solver is not None:
-        changes["solver"] = _solver_class(chosen.solver)()  # type: ignore[misc]
+        changes["solver"] = AUTO if chosen.solver == AUTO else _solver_class(chosen.solver)()  # type: ignore[misc]
     if "rtol" in changes or "atol" in changes:
         changes["step"] = None
     if not changes:
         return simulator
     numerics = dataclasses.replace(simulator.numerics, **changes)
-    if numerics.step is None and not isinstance(numerics.solver, diffrax.AbstractAdaptiveSolver):
-        kind = type(numerics.solver).__name__
+    if numerics.step is None and not isinstance(numerics.method, diffrax.AbstractAdaptiveSolver):
+        kind = type(numerics.method).__name__
         raise RunFileError(source, [f"simulator.step: expected a fixed step, since {kind} estimates no error"])
     return simulator.replace(numerics=numerics)

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 
+from ..data import check_path
 from ._problems import RunFileError, problems
 
+Engine = Literal["auto", "lanes", "plain"]
 Method = Literal["sobol", "latin_hypercube", "halton", "random"]
 Distribution = Literal["uniform", "log_uniform", "normal", "log_normal", "gaussian_random_field"]
 
@@ -69,7 +71,11 @@ class SimulatorSettings(Section):
     atol: float | None = Field(default=None, gt=0)
     """Absolute tolerance, in the state's unit; by default the simulator's own."""
     solver: str | None = None
-    """Class name of a diffrax solver, such as "Tsit5" or "Kvaerno5"; by default the simulator's own."""
+    """Class name of a solver of diffrax or emulax, such as "Tsit5", "Kvaerno5" or "Rodas5P", or "auto", which chooses
+    by a few members; by default the simulator's own."""
+    engine: Engine = "auto"
+    """What solves the members: "lanes" gives a place that becomes free to the next member, "plain" is `vmap` of
+    `diffrax.diffeqsolve`, "auto" takes lanes where it can."""
     step: float | None = Field(default=None, gt=0)
     """A fixed step, in the simulator's time unit, in place of the tolerances."""
     max_steps: int | None = Field(default=None, ge=1)
@@ -187,8 +193,18 @@ def read_run_file(path: str | Path, **instead: Any) -> RunSettings:
     **Raises:** `RunFileError` with one line for each problem: the file, the path of the key, what was expected and
     what stands there.
     """
-    path = Path(path)
+    path = check_path(path, "a run file")
     return check(_read_toml(path) | instead, path.name)
+
+
+def with_engine(settings: RunSettings, engine: Engine) -> RunSettings:
+    """The same run with another engine."""
+    return settings.model_copy(update={"simulator": settings.simulator.model_copy(update={"engine": engine})})
+
+
+def folder_of(settings: RunSettings) -> Path:
+    """Where a run's results go."""
+    return Path(settings.folder or f"runs/{settings.name}")
 
 
 def check(content: dict[str, Any], source: str) -> RunSettings:

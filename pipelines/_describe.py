@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..data import check_kind
 from ..simulators import REGISTRY, AbstractSimulator
 from ..surrogates import ARCHITECTURES
-from ._build import find_simulator
+from ._build import find_simulator, lacks_arguments
 from ._problems import nearest
+from ._user_file import make, needed
 
 
 def list_names() -> dict[str, dict[str, str]]:
@@ -30,6 +32,7 @@ def describe(name: str, base: Path) -> dict[str, Any]:
 
     **Raises:** `ValueError` for a name that is neither, with the nearest one.
     """
+    check_kind("name", name, str, "a text such as 'decay'")
     if name in ARCHITECTURES:
         return _architecture(name)
     if ":" not in name and name not in REGISTRY:
@@ -38,7 +41,9 @@ def describe(name: str, base: Path) -> dict[str, Any]:
             f'unknown name "{name}"; {nearest(name, known)}expected one of {", ".join(known)}, or "file.py:object"'
         )
     found = find_simulator(name, base)
-    return _simulator(found if isinstance(found, AbstractSimulator) else found(), found)
+    if needed(found):
+        raise ValueError(lacks_arguments(name, found))
+    return _simulator(make(name, found, base, {}), found)
 
 
 def _simulator(simulator: AbstractSimulator, made_by: Any) -> dict[str, Any]:

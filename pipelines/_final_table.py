@@ -1,8 +1,12 @@
 """The final table of a run, on the terminal."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+
+from ..data import answered_by
+from ._words import percent
 
 PLAIN_WIDTH = 140  # where output is no terminal
 
@@ -32,14 +36,23 @@ def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if members:
         yield "members", ", ".join(f"{number:,} {name}" for name, number in members.items())
         yield "failures", _failures(failures)
+    if any(summary["solvers"].values()):
+        yield "solved by", answered_by(*(_total(summary[key]) for key in ("solvers", "retried")))
     if summary["seconds"]:
         yield "seconds", ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
     yield from (summary["headline"] or {}).items()
+    if summary["surrogate"] is not None:
+        yield "guard", f"tolerance {percent(summary['guard']['tolerance'])}, risk {percent(summary['guard']['risk'])}"
     for name in ("surrogate", "report"):
         if summary[name] is not None:
             yield name, summary[name]
     if "report" not in summary["finished"]:
         yield "to do", f"emulax run {summary['run_file']}"
+
+
+def _total(counts: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Counts of all ensembles together."""
+    return dict(sum((Counter(entry) for entry in counts.values()), Counter()))
 
 
 def _failures(failures: dict[str, dict[str, int]]) -> str:

@@ -10,12 +10,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
-from ..data import Ensemble, Solution, Source, Status, as_design, label, subset
-from ..simulators import AbstractSimulator, fingerprint, solve_ensemble
+from ..data import Ensemble, Solution, Source, Status, as_design, check_number, check_times, label, subset
+from ..simulators import AbstractSimulator, solve_ensemble
 from ..surrogates import Surrogate
 from ._fallback import choose
+from ._pair import check_pair
 
 SOLVE_OPTIONS = ("precision", "devices", "batch_size", "progress", "seed")
 
@@ -41,19 +41,12 @@ def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: floa
 
     **Returns:** a `GuardedSolver`, with the simulator's call.
 
-    **Raises:** `ValueError` for a tolerance or risk out of range, and for a surrogate of another simulator.
+    **Raises:** `ValueError` for what is no simulator or no surrogate, a surrogate of another simulator, and a tolerance
+    or risk out of range.
     """
-    if not tolerance > 0:
-        raise ValueError(f"tolerance: expected a relative error above 0, got {tolerance!r}.")
-    if not 0 < risk < 1:
-        raise ValueError(f"risk: expected a probability above 0 and below 1, got {risk!r}.")
-    trained, asked = surrogate.provenance["fingerprint"], fingerprint(simulator)
-    if trained != asked:
-        raise ValueError(
-            f"the surrogate stands for the simulator {surrogate.provenance.get('simulator')!r} with the fingerprint "
-            f"{trained[:12]}, and this simulator's is {asked[:12]}: their equations, parameters or outputs differ; "
-            "train a surrogate on this simulator."
-        )
+    check_pair(simulator, surrogate)
+    tolerance = check_number("tolerance", tolerance, "a relative error above 0", lambda error: error > 0)
+    risk = check_number("risk", risk, "a probability above 0 and below 1", lambda share: 0 < share < 1)
     calibration = surrogate.calibration
     threshold = acceptance_threshold(np.asarray(calibration.scores), np.asarray(calibration.errors), tolerance, risk)
     if threshold == -math.inf:
@@ -64,7 +57,7 @@ def guard(simulator: AbstractSimulator, surrogate: Surrogate, *, tolerance: floa
             + (f"calibrate on at least {2 * math.ceil(1 / risk)} members." if few else "train longer."),
             stacklevel=2,
         )
-    return GuardedSolver(simulator, surrogate, float(tolerance), float(risk), float(threshold))
+    return GuardedSolver(simulator, surrogate, tolerance, risk, float(threshold))
 
 
 def acceptance_threshold(scores: np.ndarray, errors: np.ndarray, tolerance: float, risk: float) -> float:
@@ -112,18 +105,26 @@ class GuardedSolver(eqx.Module):
         return self.simulator.time_unit
 
     def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
-        """Answer one member; `solution.source` says who did. Times that the surrogate does not know go to the solver.
+        """Answer one member; `solution.source` says who did. Times that the surrogate does not know go to the solver,
+        and so do traced times, with a warning.
 
         Under `vmap` both are computed and one is chosen, as with any `lax.cond`: for many members use
         `simulators.solve_ensemble`, which solves only the rejected ones.
         """
         ts = self.times if ts is None else ts
+        known = self.knows_times(ts)
+        if known is None:
+            warnings.warn(
+                "solve: the solver answers, since ts is known only while the program runs, as what jax.numpy makes "
+                "inside jit is: make ts with numpy or outside of jit, or leave it out.",
+                stacklevel=2,
+            )
 
         def solve(params):
             return unstated(self.simulator.solve(params, ts, key=key), self.outputs)
 
         params = self.parameters.read(params)
-        if not self.knows_times(ts):
+        if not known:
             return solve(params)
         answer = self.answer(params, ts)
         return choose(self.accepts(params, answer), answer, solve, params)
@@ -138,13 +139,12 @@ class GuardedSolver(eqx.Module):
         trusted = jnp.asarray(answer.bound) <= self.threshold
         return (answer.status.code == Status.ok) & self.surrogate.inside(params) & trusted
 
-    def knows_times(self, ts: Any) -> bool:
-        """Whether every one of `ts` is a time of the surrogate; traced times are not known."""
-        if isinstance(ts, Tracer):
-            return False
-        ts = np.asarray(ts, np.float64)
-        close = np.isclose(ts[:, None], self.times, rtol=1e-6, atol=1e-12).any(axis=1) if ts.ndim == 1 else False
-        return bool(ts.size) and bool(np.all(close))
+    def knows_times(self, ts: Any) -> bool | None:
+        """Whether every one of `ts` is a time of the surrogate; `None` if they are traced, and nobody can tell."""
+        ts = check_times(ts)
+        if ts is None:
+            return None
+        return bool(np.all(np.isclose(ts[:, None], self.times, rtol=1e-6, atol=1e-12).any(axis=1)))
 
     @property
     def fingerprint(self):
@@ -217,9 +217,24 @@ def _merge(screened: Ensemble, solved: Ensemble, rejected: np.ndarray) -> Ensemb
         new = dataclasses.replace(new, times=new.steps)
         new = jax.vmap(lambda member: unstated(member, screened.outputs))(new)
         members = jax.tree.map(put, dataclasses.replace(old, times=old.steps), new)
-    seconds = {name: screened.metadata[name] + solved.metadata[name] for name in ("seconds", "compile_seconds")}
+    record = {"numerics": solved.metadata["numerics"]} | _answered_by(solved.metadata, rejected)
+    record |= {name: screened.metadata[name] + solved.metadata[name] for name in ("seconds", "compile_seconds")}
     return dataclasses.replace(
         screened,
         solution=dataclasses.replace(members, times=old.times),
-        metadata=screened.metadata | {"numerics": solved.metadata["numerics"]} | seconds,
+        metadata=screened.metadata | record,
     )
+
+
+def _answered_by(metadata: Mapping[str, Any], rejected: np.ndarray) -> dict[str, Any]:
+    """Which solver answered which of the rejected members, without padding, in the numbers of the whole design."""
+    again = {
+        name: [int(rejected[row]) for row in rows if row < len(rejected)]
+        for name, rows in metadata.get("retried", {}).items()
+    }
+    counts = {name: len(members) for name, members in again.items()}
+    first = {name: len(rejected) - sum(counts.values()) for name in metadata.get("solvers", {}) if name not in counts}
+    return {
+        "solvers": {name: count for name, count in (first | counts).items() if count},
+        "retried": {name: members for name, members in again.items() if members},
+    }

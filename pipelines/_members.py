@@ -1,6 +1,7 @@
 """Members from the command line and from CSV files, and answers as rows, CSV or netCDF."""
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ FIELD = re.compile(r"(.+)\[(\d+)\]")
 def members_from_options(options: Iterable[str]) -> dict[str, np.ndarray]:
     """One member from texts like `k=0.5`.
 
-    **Raises:** `ValueError` for a text without `=`, a value that is no number, or a name given twice.
+    **Raises:** `ValueError` for a text without `=`, a value that is no finite number, or a name given twice.
     """
     values: dict[str, np.ndarray] = {}
     for option in options:
@@ -60,9 +61,12 @@ def members_from_csv(path: str | Path) -> dict[str, np.ndarray]:
 
 def _number(text: str, where: str) -> float:
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         raise ValueError(f'{where}: expected a number, got "{text.strip()}"') from None
+    if not math.isfinite(value):
+        raise ValueError(f'{where}: expected a finite number, got "{text.strip()}"')
+    return value
 
 
 def _join_fields(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

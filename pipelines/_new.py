@@ -1,8 +1,12 @@
 """A first run file, and a first simulator, commented and running as they are."""
 
+import importlib.util
+import keyword
 import re
+import sys
 from pathlib import Path
 
+from ..data import check_kind
 from ._folder import write_text
 
 RUN_FILE = """\
@@ -82,16 +86,22 @@ def initial_state(p):
 )
 '''
 
+USED = ("jnp", "data", "simulators", "vector_field", "initial_state")
+
 
 def new(name: str, *, simulator: bool = False, folder: str | Path = ".") -> list[Path]:
     """Write NAME.toml, and NAME.py if `simulator`; nothing that exists is overwritten.
 
     **Returns:** the files written.
 
-    **Raises:** `ValueError` for a name that cannot be one, `FileExistsError` if a file is there already.
+    **Raises:** `ValueError` for a name that cannot be one, or not that of a Python file; `FileExistsError` if a file is
+    there already.
     """
+    check_kind("name", name, str, "a text")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f'expected a name of letters, digits and _, not beginning with a digit; got "{name}"')
+    if simulator:
+        _check_module(name, Path(folder))
     chosen = f"{name}.py:{name}" if simulator else "decay"
     title = f"{name.replace('_', ' ').capitalize()}: first-order decay"
     space, pad = (" " * max(1, 24 - len(text)) for text in (chosen, name))
@@ -105,3 +115,21 @@ def new(name: str, *, simulator: bool = False, folder: str | Path = ".") -> list
     for path, text in paths.items():
         write_text(path, text)
     return list(paths)
+
+
+def _check_module(name: str, folder: Path) -> None:
+    """Refuse a name that a Python file and a variable in it cannot have without hiding what others mean by it."""
+    if keyword.iskeyword(name):
+        raise ValueError(f'expected a name for a simulator, got "{name}", a word of Python; choose another name')
+    if name in USED:
+        raise ValueError(f'expected a name for a simulator, got "{name}", which its file uses; choose another name')
+    if _is_module(name, folder):
+        raise ValueError(f'expected a name for a simulator, got "{name}", a Python module; choose another name')
+
+
+def _is_module(name: str, folder: Path) -> bool:
+    if name in sys.stdlib_module_names or name in sys.builtin_module_names or name == "__main__":
+        return True
+    spec = importlib.util.find_spec(name)
+    # a folder of that name is no module, and the file itself is refused as one that is there
+    return spec is not None and spec.origin is not None and not Path(spec.origin).is_relative_to(folder.resolve())

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..data import answered_by
 from . import _words
 from ._palette import to_svg
 
@@ -19,6 +20,7 @@ def page(content: dict[str, Any], *, title: str | None = None, figures: bool = T
     )
     for name in ("number", "percent", "rate", "seconds", "factor", "listed", "plain_number", "with_unit", "count"):
         environment.filters[name] = getattr(_words, name)
+    environment.filters["answered_by"] = answered_by
     return environment.get_template("report.html").render(
         report=content,
         title=title or content["simulator"]["name"].replace("_", " ").capitalize(),

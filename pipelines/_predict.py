@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Ensemble, as_design
+from ..data import Ensemble, as_design, check_path, shown
 from ..simulators import solve_ensemble
 from ..surrogates import Surrogate, load
 from ._build import build_simulator
@@ -40,12 +40,18 @@ def predict(
     **Raises:** `ValueError`, `FileNotFoundError` for what cannot be meant.
     """
     model: Any = load_surrogate(surrogate)
+    if not isinstance(members, Mapping):
+        raise ValueError(
+            f"members: expected a mapping with an array for each of the parameters {', '.join(model.parameters)}, got "
+            f"{shown(members)}."
+        )
     if guarded:
         model = _guarded(model, Path(run_folder or Path(surrogate).parent))
     elif run_folder is not None:
         raise ValueError("--run names the solver to fall back on: give it together with --guard")
     design = as_design(model.parameters, check_names(members, model))
     answers = solve_ensemble(model, design, devices=devices)
+    _warn_unanswered(answers)
     if not guarded:
         _warn_outside(model, design)
     return answers
@@ -53,7 +59,7 @@ def predict(
 
 def load_surrogate(path: str | Path) -> Surrogate:
     """A surrogate file, with a clear error where there is none."""
-    path = Path(path)
+    path = check_path(path, "a surrogate file (.emx)")
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a surrogate file (.emx), found nothing")
     if path.is_dir():
@@ -89,7 +95,8 @@ def load_guarded(folder: str | Path) -> GuardedSolver:
 
     **Raises:** `ValueError`, `FileNotFoundError` for a folder without a finished run, or a changed simulator.
     """
-    return _guarded(load_surrogate(Path(folder) / "surrogate.emx"), Path(folder))
+    folder = check_path(folder, "a run's folder")
+    return _guarded(load_surrogate(folder / "surrogate.emx"), folder)
 
 
 def _guarded(surrogate: Surrogate, folder: Path) -> GuardedSolver:
@@ -104,15 +111,28 @@ def _guarded(surrogate: Surrogate, folder: Path) -> GuardedSolver:
     return guard(simulator, surrogate, tolerance=settings.guard.tolerance, risk=settings.guard.risk)
 
 
+def _warn_unanswered(answers: Ensemble) -> None:
+    if not answers.ok.all():
+        why = " ".join(dict.fromkeys(f"{entry['status']}: {entry['advice']}" for entry in answers.failures()))
+        warnings.warn(f"{_counted(~answers.ok, 'have no answer')}. {why.rstrip('.')}", stacklevel=3)
+
+
 def _warn_outside(surrogate: Surrogate, design: Any) -> None:
     import jax
 
+    finite = np.all([np.isfinite(v).reshape(len(v), -1).all(axis=1) for v in design.values()], axis=0)
     with jax.enable_x64(True):
-        outside = ~np.asarray(jax.vmap(surrogate.inside)(dict(design)))
+        outside = finite & ~np.asarray(jax.vmap(surrogate.inside)(dict(design)))
     if outside.any():
-        listed = ", ".join(map(str, np.flatnonzero(outside)[:5])) + (", ..." if outside.sum() > 5 else "")
         warnings.warn(
-            f"{outside.sum()} of {len(outside)} members lie outside the training domain (members {listed}): their "
-            "stated error means nothing there; --guard lets the solver answer them",
-            stacklevel=2,
+            f"{_counted(outside, 'lie outside the training domain')}: their stated error means nothing there; --guard "
+            "lets the solver answer them",
+            stacklevel=3,
         )
+
+
+def _counted(chosen: np.ndarray, what: str) -> str:
+    """How many members of all are or do what, and which."""
+    numbers = np.flatnonzero(chosen)
+    listed = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+    return f"{len(numbers)} of {len(chosen)} members {what} (members {listed})"

@@ -79,7 +79,14 @@ def solve_ivp(guarded: "GuardedSolver", fun, t_span, y0, method="RK45", t_eval=N
     """`scipy.integrate.solve_ivp`, answered by the surrogate if it is the call that the surrogate stands for.
 
     **Returns:** scipy's result (t, y, sol, success, message, ...) with one field more, `source`.
+
+    **Raises:** `ValueError` inside `jit`, `grad` and `vmap`, where scipy cannot run.
     """
+    if _is_traced((t_span, y0, t_eval, options.get("args"))):
+        raise ValueError(
+            "solve_ivp: expected numbers, got traced values: scipy runs outside of jit, grad and vmap only; use "
+            "`solve` or `diffeqsolve` there."
+        )
     import scipy.integrate
     import scipy.optimize
 
@@ -113,19 +120,35 @@ def _difference(guarded: "GuardedSolver", field, args, span, times, y0) -> str |
         return "the vector field is not the simulator's"
     if not isinstance(args, Mapping) or set(args) != set(guarded.parameters):
         return f"args are not the parameters {', '.join(guarded.parameters)}"
-    if times is None or not guarded.knows_times(times):
+    if _is_traced(times):
+        return "its SaveAt was made inside jit, which hides its times until the program runs; make it outside of jit"
+    if times is None or not _knows(guarded, times):
         return "the saved times are not times of the surrogate"
     if np.any(np.diff(np.asarray(times, np.float64)) < 0):
         return "the saved times do not increase"
     t0, t1 = span
+    if _is_traced(span):
+        return "t0 or t1 is known only while the program runs; pass Python numbers"
     last = float(np.asarray(times)[-1])
-    if isinstance(t1, Tracer) or (float(t1) < last and not np.isclose(float(t1), last, rtol=1e-6)):
+    if float(t1) < last and not np.isclose(float(t1), last, rtol=1e-6):
         return "the saved times do not lie between t0 and t1"
-    if isinstance(t0, Tracer) or not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
+    if not np.isclose(float(t0), guarded.times[0], rtol=1e-6, atol=1e-12):
         return f"t0 is not {guarded.times[0]:g}"
     if jnp.shape(y0) != (len(guarded.outputs),):
         return f"y0 has not the shape ({len(guarded.outputs)},)"
     return None
+
+
+def _is_traced(values: Any) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(values))
+
+
+def _knows(guarded: "GuardedSolver", times: Any) -> bool:
+    """Whether the surrogate can be asked at these times; the library says what is wrong with times that are none."""
+    try:
+        return bool(guarded.knows_times(times))
+    except ValueError:
+        return False
 
 
 def _tell(call: str, library: str, difference: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import write_atomically
+from ..data import check_path, write_atomically
 from ._text import as_text
 
 FORMAT = "emulax-report"
@@ -37,7 +37,7 @@ class Report:
 
         **Raises:** `FileNotFoundError`, or `ValueError` for a file that is no report or of a newer format.
         """
-        path = Path(path)
+        path = check_path(path, "a report saved as .json")
         if not path.is_file():
             raise FileNotFoundError(f"{path}: expected a report saved as .json, found nothing")
         try:
@@ -64,7 +64,7 @@ class Report:
 
         **Raises:** `ValueError` for another ending.
         """
-        path = Path(path)
+        path = check_path(path, "a report, .html or .json")
         if path.suffix not in (".html", ".json"):
             raise ValueError(f"{path}: expected a file that ends with .html or .json.")
         text = self.html(title=title, figures=figures) if path.suffix == ".html" else self.json()

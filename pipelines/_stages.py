@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..data import ADVICE, Ensemble, Status, load_ensemble, sample, save_ensemble
+from ..data import ADVICE, Ensemble, Status, load_ensemble, retried, sample, save_ensemble
 from ..simulators import AbstractSimulator, shard, solve_ensemble
 from ..surrogates import AbstractArchitecture, MeanSquaredError, RelativeL2, Surrogate, calibrate, fit, load
 from ._config import RunSettings
@@ -31,6 +31,7 @@ class Job:
     folder: Path
     devices: int | None
     display: AbstractDisplay
+    user_file: Path | None = None  # where the simulator is the user's own
     ensembles: dict[str, Ensemble] = dataclasses.field(default_factory=dict)
     trained: Surrogate | None = None
 
@@ -82,6 +83,7 @@ def _simulate(job: Job, design: str) -> dict[str, Any]:
         precision=settings.simulator.precision,
         devices=job.devices,
         batch_size=settings.simulator.batch_size,
+        engine=settings.simulator.engine,
         seed=seed,
         progress=progress,
     )
@@ -95,6 +97,8 @@ def _simulate(job: Job, design: str) -> dict[str, Any]:
         "members": len(ensemble),
         "failures": dict(failures),
         "devices": ensemble.metadata["devices"],
+        "solvers": ensemble.metadata.get("solvers", {}),
+        "retried": retried(ensemble.metadata),
         "parameters": ensemble.space.to_json(),
     }
 

@@ -4,8 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..data import check_path
+from ._config import folder_of, read_run_file
 from ._folder import digest, read_json, read_state
 from ._headline import headline
+from ._problems import RunFileError
 
 STAGES = {"simulate": "simulate", "train": "train", "validate": "validate", "report": "validate"}
 
@@ -16,7 +19,9 @@ def summarise(folder: str | Path) -> dict[str, Any]:
 
     **Raises:** `FileNotFoundError` or `ValueError` for a folder that is no run's.
     """
-    folder = Path(folder)
+    folder = check_path(folder, "a run's folder")
+    if folder.is_file():
+        raise ValueError(f"{folder}: expected the folder of a run, found a file{_folder_of(folder)}")
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: expected the folder of a run, found nothing")
     record = read_json(folder / "run.json")
@@ -32,6 +37,8 @@ def summarise(folder: str | Path) -> dict[str, Any]:
         "finished": current,
         "members": _facts(steps, "members"),
         "failures": _facts(steps, "failures"),
+        "solvers": _facts(steps, "solvers"),
+        "retried": _facts(steps, "retried"),
         "devices": max(_facts(steps, "devices").values(), default=None),
         "seconds": _seconds(steps),
         "guard": record["settings"]["guard"],
@@ -41,6 +48,17 @@ def summarise(folder: str | Path) -> dict[str, Any]:
         "report": str(folder / "report.html") if "report" in current else None,
         "parameters": steps.get("simulate training", {}).get("facts", {}).get("parameters", []),
     }
+
+
+def _folder_of(file: Path) -> str:
+    """What to do with a run file in place of its folder."""
+    if file.suffix != ".toml":
+        return ""
+    try:
+        settings = read_run_file(file)
+    except RunFileError:
+        return ""
+    return f"; its results go to {folder_of(settings)}: emulax show {folder_of(settings)}"
 
 
 def _numbers(report: dict[str, Any]) -> dict[str, Any]:
@@ -67,8 +85,10 @@ def _standing(folder: Path, steps: dict[str, Any]) -> list[str]:
 
 
 def _facts(steps: dict[str, Any], fact: str) -> dict[str, Any]:
+    """One fact of each ensemble; ensembles of earlier versions have fewer."""
     prefix = "simulate "
-    return {name.removeprefix(prefix): e["facts"][fact] for name, e in steps.items() if name.startswith(prefix)}
+    found = {name.removeprefix(prefix): e["facts"] for name, e in steps.items() if name.startswith(prefix)}
+    return {name: facts[fact] for name, facts in found.items() if fact in facts}
 
 
 def _seconds(steps: dict[str, Any]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 from ._words import number, percent, rate, seconds, with_unit
 
 WIDTH = 110
+GRID = ("median", "mean", "95%", "worst")
 
 
 def as_text(content: dict[str, Any]) -> str:
@@ -25,6 +26,9 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     yield from _table(["relative L2 error", "median", "95%", "worst", "RMSE", "nRMSE", "VRMSE"], _error_rows(content))
     yield ""
     yield from _table(["stated error", "band", "holds", "95% interval", "half-width"], _coverage_rows(content))
+    if content.get("grids"):
+        yield ""
+        yield from _table([f"on other grids than {content['grids']['trained']} points", *GRID], _grid_rows(content))
     if "speed" in content:
         yield ""
         title = [
@@ -64,6 +68,11 @@ def _coverage_rows(content: dict[str, Any]) -> Iterator[list[str]]:
         level = "" if name == "whole members" else f"{stated['level']:.0%}"
         interval = f"{rate(entry['low'])} to {rate(entry['high'])}"
         yield [name, level, rate(entry["share"]), interval, "" if width is None else f"± {number(width)}"]
+
+
+def _grid_rows(content: dict[str, Any]) -> Iterator[list[str]]:
+    for entry in content["grids"]["entries"]:
+        yield [f"{entry['points']} points", *(percent(entry[key]) for key in ("median", "mean", "p95", "worst"))]
 
 
 def _speed_rows(speed: dict[str, Any]) -> Iterator[list[str]]:

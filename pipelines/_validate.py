@@ -7,14 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..data import Ensemble
+from ..data import Ensemble, check_number, retried, shown
 from ..simulators import fingerprint, solve_ensemble
 from ._coverage import coverage, estimate_worth
 from ._derivatives import derivative_errors
+from ._grids import grid_errors
 from ._metrics import DEFINITIONS, comes_near_zero, member_error, output_errors, summary, time_errors
+from ._pair import check_pair
 from ._report import Report
 from ._samples import shown_members
-from ._speed import measure_speed
+from ._speed import PRECISIONS, measure_speed
 from ._timing import machine
 from ._truth import check_truth, solve_truth
 from ._verdict import verdict
@@ -56,8 +58,10 @@ def validate(
 
     **Returns:** a `Report`: print it, or `report.save("report.html")`.
 
-    **Raises:** `ValueError` for a surrogate of another simulator, another level, or members that cannot be compared.
+    **Raises:** `ValueError` for a surrogate of another simulator, another level, settings that cannot be meant, or
+    members that cannot be compared.
     """
+    _check_settings(precision, threshold, seconds, progress)
     _check(surrogate, simulator, design, level)
     tell = progress or (lambda done, total, what: None)
     total = 4 + speed
@@ -79,6 +83,7 @@ def validate(
         *[{name: value[:, given:] for name, value in part.items()} for part in (predicted, half_width, exact)],
         level=surrogate.calibration.level,
     ) | {"estimate": estimate_worth(bound, errors), "members_used": surrogate.calibration.members}
+    sections["grids"] = grid_errors(surrogate, simulator, members, exact, given, precision)
     sections["members"] = _members(surrogate, truth, kept, members, errors, given)
     if speed:
         tell(4, total, "speed")
@@ -92,19 +97,26 @@ def validate(
     return Report.from_sections(content | {"verdict": verdict(content)})
 
 
+def _check_settings(precision: Any, threshold: Any, seconds: Any, progress: Any) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision: expected 'double' or 'single', got {shown(precision)}.")
+    check_number("threshold", threshold, "an error above 0", lambda error: error > 0)
+    if seconds is not None and not (isinstance(seconds, Mapping) and {"simulate", "train"} <= set(seconds)):
+        raise ValueError(f'seconds: expected {{"simulate": ..., "train": ...}}, got {shown(seconds)}.')
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress: expected a function of (done, parts, next part), got {shown(progress)}.")
+
+
 def _check(surrogate: Any, simulator: Any, design: Any, level: float | None) -> None:
-    trained, asked = surrogate.provenance["fingerprint"], fingerprint(simulator)
-    if trained != asked:
-        raise ValueError(
-            f"the surrogate stands for the simulator {surrogate.provenance.get('simulator')!r} with the fingerprint "
-            f"{trained[:12]}, and this simulator's is {asked[:12]}: their equations, parameters or outputs differ."
-        )
+    check_pair(simulator, surrogate)
+    asked = fingerprint(simulator)
     if isinstance(design, Ensemble) and design.metadata.get("fingerprint", asked) != asked:
         raise ValueError(
             f"expected held-out members of this simulator (fingerprint {asked[:12]}), got an ensemble of "
             f"{design.metadata.get('simulator')!r} ({design.metadata['fingerprint'][:12]})."
         )
     stated = surrogate.calibration.level
+    level = None if level is None else check_number("level", level, "a coverage above 0 and below 1")
     if level is not None and abs(level - stated) > 1e-9:
         raise ValueError(
             f"level: this surrogate states a {stated:.0%} band, not one of {level:.0%}; "
@@ -171,6 +183,7 @@ def _truth_section(simulator: Any, truth: Ensemble, given: int, precision: str, 
     check = check_truth(simulator, truth, given, precision)
     median = float(np.median(errors))
     found = {key: truth.metadata.get(key) for key in ("numerics", "precision", "method", "seed", "devices")}
+    found |= {"solvers": truth.metadata.get("solvers", {}), "retried": retried(truth.metadata)}
     if check is None:
         return found | {"check": None, "times_better": None, "sufficient": None}
     better = median / check["median"] if check["median"] > 0 else float("inf")

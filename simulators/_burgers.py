@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import GaussianRandomField, Output, ParameterSpace, Solution, Status, finish
+from ..data import GaussianRandomField, Output, ParameterSpace
 from ._etdrk4 import ETDRK4
 from ._numerics import Numerics
-from ._ode import status_of
-from ._simulator import AbstractSimulator, as_times, read_times
+from ._problem import AbstractInitialValueSimulator, Problem, screen
+from ._simulator import as_times, read_times
 
 RANDOM_FIELD = ParameterSpace(u0=GaussianRandomField(points=256, variance=625.0, shift=25.0, exponent=2.0))
 
@@ -21,7 +21,7 @@ RANDOM_FIELD = ParameterSpace(u0=GaussianRandomField(points=256, variance=625.0,
 LADDER = ((24, 0.05), (32, 0.04), (40, 0.025), (48, 0.02), (64, 0.0125), (96, 0.0125), (128, 0.00625))
 
 
-class Burgers(AbstractSimulator):
+class Burgers(AbstractInitialValueSimulator):
     """Viscous Burgers equation: u_t + u u_x = ν u_xx on [0, length), periodic, u(x, 0) = u0(x).
 
     Waves steepen into fronts of width about 4ν over the jump, which merge and decay; the mean of u is constant and its
@@ -101,31 +101,25 @@ class Burgers(AbstractSimulator):
         """The wavenumbers solved, `(mode,)`: products of two of them leave no alias on `solve_points`."""
         return 2 * np.pi / self.length * np.arange((self.solve_points - 1) // 3 + 1)
 
-    def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
+    @property
+    def start(self) -> float:
+        """The time of the initial condition."""
+        return 0.0
+
+    def problem(self, params: Mapping[str, Any], ts: Any = None) -> Problem:
         p = self.parameters.read(params)
         self._check_resolution(p["u0"])
         dtype = p["u0"].dtype
         p = {"nu": jnp.asarray(self.nu, dtype)} | p
         times = jnp.asarray(read_times(np.zeros(1), self.times if ts is None else ts), dtype)
-        known = jnp.stack([jnp.all(jnp.isfinite(value)) for value in p.values()]).all() & (p["nu"] >= 0)
-        p = {name: jnp.where(known, value, 1).astype(dtype) for name, value in p.items()}
+        positive = p["nu"] >= 0
+        known, p = screen(p, dtype)
         k = jnp.asarray(self.wavenumbers, dtype)
-        solution = diffrax.diffeqsolve(
-            diffrax.MultiTerm(diffrax.ODETerm(self._advection), diffrax.ODETerm(self._diffusion)),
-            self.numerics.solver,
-            t0=jnp.zeros((), dtype),
-            t1=times[-1],
-            dt0=self.numerics.step,
-            y0=spectrum(p["u0"], k.size),
-            args=(k, p["nu"]),
-            saveat=diffrax.SaveAt(ts=times),
-            stepsize_controller=self.numerics.controller,
-            max_steps=self.numerics.max_steps,
-            throw=False,
-        )
-        status = jnp.where(known, status_of(solution), Status.bad_parameter)
-        values = {"u": jax.vmap(lambda c: evaluate(c, self.points))(solution.ys)}
-        return finish(times, values, status, solution.stats["num_steps"])
+        terms = diffrax.MultiTerm(diffrax.ODETerm(self._advection), diffrax.ODETerm(self._diffusion))
+        return Problem(terms, spectrum(p["u0"], k.size), (k, p["nu"]), times, known & positive)
+
+    def observables(self, times: jax.Array, states: Any, args: Any) -> dict[str, jax.Array]:
+        return {"u": jax.vmap(lambda c: evaluate(c, self.points))(states)}
 
     def cheaper(self) -> Iterable[tuple[str, "Burgers"]]:
         for solve_points, step in LADDER:

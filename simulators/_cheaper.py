@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import diffrax
 
 from ._fixed_step import FixedStep
-from ._numerics import Numerics
+from ._numerics import Numerics, solver_name
 from ._ode import ODESimulator
+from ._rosenbrock import Rodas5P
 from ._simulator import AbstractSimulator
 
 MOST_STEPS = 2048  # of the fixed-step ladder, over all saved times
@@ -17,15 +18,17 @@ TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 def ode_ladder(simulator: ODESimulator) -> Iterator[tuple[str, AbstractSimulator]]:
     """Ladders for an ODE, one after the other: the fixed-step method, then adaptive ones by tolerance.
 
+    Where the choice of a solver is left to the engine, explicit and stiff ones are tried.
+
     A system whose own solver is implicit is compared with that solver and `Kvaerno3` alone; explicit methods would
     spend their steps on stability.
     """
-    own = simulator.numerics.solver
+    own = simulator.numerics.method
     if isinstance(own, diffrax.AbstractImplicitSolver):
         solvers = [diffrax.Kvaerno3(), own]
     else:
         yield from fixed_step_ladder(simulator, max(32, MOST_STEPS // len(simulator.times)))
-        solvers = [diffrax.Bosh3(), diffrax.Tsit5(), own]
+        solvers = [diffrax.Bosh3(), diffrax.Tsit5(), Rodas5P() if simulator.numerics.automatic else own]
     adaptive = {type(solver): solver for solver in solvers if isinstance(solver, diffrax.AbstractAdaptiveSolver)}
     for solver in adaptive.values():
         yield from tolerance_ladder(simulator, solver)
@@ -47,4 +50,4 @@ def tolerance_ladder(
     for rtol in TOLERANCES:
         atol = rtol * own.atol / own.rtol
         numerics = Numerics(solver=solver, rtol=rtol, atol=atol, max_steps=own.max_steps)
-        yield f"{type(solver).__name__}, rtol {rtol:g}", dataclasses.replace(simulator, numerics=numerics)
+        yield f"{solver_name(solver)}, rtol {rtol:g}", dataclasses.replace(simulator, numerics=numerics)

@@ -1,11 +1,12 @@
 """The one file that knows devices: which there are, how members are split over them, and how a batch is run.
 
-Members are split into contiguous blocks, one per device: with D devices and N members, device d holds rows
-d N'/D to (d + 1) N'/D - 1 of the N' = N + (-N mod D) rows, the last of which repeat the last member. A solve needs no
-communication between devices: each runs its own loop until its own members are done.
+Work is dealt out in turn: with D devices, member i is solved by device i mod D, so that a sweep in which cost rises
+with the index loads all devices alike. Results lie in contiguous blocks: device d holds rows d N'/D to (d + 1) N'/D - 1
+of the N' = N + (-N mod D) rows, the last of which repeat the last member. A solve needs no communication between
+devices: each runs its own loop until its own members are done; putting the results in order is one exchange at the end.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -41,26 +42,42 @@ def pad_members(values: dict[str, np.ndarray], multiple: int) -> dict[str, np.nd
     return {name: value[rows] for name, value in values.items()}
 
 
-def map_members(function: Callable, devices: Sequence[Any]) -> Callable:
-    """`function(shared, member)` for all members: `pmap` over devices of `vmap` over each device's members.
+def deal(values: dict[str, np.ndarray], devices: int, rows: int) -> dict[str, np.ndarray]:
+    """Members dealt out in turn, (device, row): member i is row i // D of device i mod D; repeats of the last pad."""
+    count = len(next(iter(values.values())))
+    numbers = np.minimum(np.arange(rows * devices), count - 1).reshape(rows, devices).T
+    return {name: value[numbers] for name, value in values.items()}
 
-    The returned function takes `shared` as it is and members with two leading axes, (device, member of the device).
-    """
-    return jax.pmap(
-        lambda shared, members: jax.vmap(lambda member: function(shared, member))(members),
-        in_axes=(None, 0),
-        devices=devices,
+
+def dealt(members: int, devices: int) -> np.ndarray:
+    """How many of `members` each device has, `(device,)`."""
+    return np.asarray([(members - d + devices - 1) // devices for d in range(devices)], np.int32)
+
+
+def gather(tree: Any, members: int) -> Any:
+    """Dealt results, (device, row), in the order of the members on the host."""
+    return jax.tree.map(lambda leaf: _in_turn(np.asarray(leaf))[:members], tree)
+
+
+def order(tree: Any, members: int, devices: Sequence[Any]) -> Any:
+    """Dealt results, (device, row), in the order of the members on the devices, in contiguous blocks."""
+    if len(devices) == 1:
+        return jax.tree.map(lambda leaf: leaf[0, :members], tree)
+    rows = np.minimum(np.arange(members + (-members) % len(devices)), members - 1)
+    sharding = member_sharding(devices)
+    return jax.jit(lambda tree, rows: jax.tree.map(lambda leaf: _in_turn(leaf)[rows], tree), out_shardings=sharding)(
+        tree, rows
     )
 
 
-def split(tree: Any, count: int) -> Any:
-    """Member axis to (device, member of the device)."""
-    return jax.tree.map(lambda leaf: leaf.reshape(count, -1, *leaf.shape[1:]), tree)
+def put(values: dict[str, np.ndarray], devices: Sequence[Any]) -> dict[str, jax.Array]:
+    """Members from the host onto devices in contiguous blocks."""
+    padded = pad_members(values, len(devices))
+    return {name: jax.device_put(value, member_sharding(devices)) for name, value in padded.items()}
 
 
-def join(tree: Any) -> Any:
-    """(Device, member of the device) to member axis; the result stays where it lies."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), tree)
+def _in_turn(leaf: Any) -> Any:
+    return leaf.swapaxes(0, 1).reshape(-1, *leaf.shape[2:])
 
 
 def member_sharding(devices: Sequence[Any]) -> NamedSharding:

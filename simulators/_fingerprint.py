@@ -31,12 +31,17 @@ def fingerprint(simulator: Any) -> str:
     """
     if hasattr(simulator, "fingerprint"):
         return simulator.fingerprint
-    return hashlib.sha256(json.dumps(_describe(simulator, ()), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(describe(simulator), sort_keys=True).encode()).hexdigest()
 
 
 def same_function(one: Any, other: Any) -> bool:
     """Whether two functions compute the same: one object, or equal source and constants."""
-    return one is other or _describe(one, ()) == _describe(other, ())
+    return one is other or describe(one) == describe(other)
+
+
+def describe(thing: Any) -> Any:
+    """`thing` as JSON-ready data that is equal for equal meaning: functions by their source and what they refer to."""
+    return _describe(thing, ())
 
 
 def _describe(thing: Any, seen: tuple[int, ...]) -> Any:
@@ -164,6 +169,7 @@ def _starts(node: ast.AST, code: types.CodeType) -> bool:
     return False
 
 
+@functools.cache
 def _source_of_class(kind: type) -> str:
     try:
         return _canonical(ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0])

@@ -1,6 +1,6 @@
 """How a simulator is solved: method, tolerances, step, step limit."""
 
-from typing import Any
+from typing import Any, Literal
 
 import diffrax
 import equinox as eqx
@@ -11,7 +11,10 @@ class Numerics(eqx.Module):
 
     **Arguments:**
 
-    - `solver`: a diffrax solver.
+    - `solver`: a diffrax solver, or `"auto"`. For an ensemble, `"auto"` tries a few members first, takes
+      `diffrax.Tsit5` or the stiff `simulators.Rodas5P` by the steps that each needs, and gives members that fail with
+      the one to the other. A single `simulator.solve` takes `diffrax.Tsit5`, and outside traced code
+      `simulators.Rodas5P` if that fails.
     - `rtol`, `atol`: relative and absolute tolerance of the step-size controller; the absolute one in the state's unit.
     - `step`: a fixed step in the simulator's time unit; the tolerances are then unused.
     - `max_steps`: steps after which a member is given up with status `max_steps`.
@@ -19,19 +22,31 @@ class Numerics(eqx.Module):
     **Raises:** `ValueError` for tolerances, a step or a limit that are not positive.
     """
 
-    solver: diffrax.AbstractSolver = diffrax.Tsit5()
+    solver: diffrax.AbstractSolver | Literal["auto"] = "auto"
     rtol: float = eqx.field(default=1e-6, static=True)
     atol: float = eqx.field(default=1e-9, static=True)
     step: float | None = eqx.field(default=None, static=True)
     max_steps: int = eqx.field(default=4096, static=True)
 
     def __check_init__(self):
-        if not isinstance(self.solver, diffrax.AbstractSolver):
-            raise ValueError(f"solver: expected a diffrax solver such as diffrax.Tsit5(), got {self.solver!r}.")
+        if not (isinstance(self.solver, diffrax.AbstractSolver) or self.solver == "auto"):
+            raise ValueError(
+                f"solver: expected 'auto' or a diffrax solver such as diffrax.Tsit5(), got {self.solver!r}."
+            )
         for name in ("rtol", "atol", "step", "max_steps"):
             value = getattr(self, name)
             if not (name == "step" and value is None) and not (value or 0) > 0:
                 raise ValueError(f"{name}: expected a positive number, got {value!r}.")
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the choice of the solver is left to the engine."""
+        return isinstance(self.solver, str)
+
+    @property
+    def method(self) -> diffrax.AbstractSolver:
+        """The solver, `diffrax.Tsit5()` where the choice is left to the engine."""
+        return diffrax.Tsit5() if isinstance(self.solver, str) else self.solver
 
     @property
     def controller(self) -> diffrax.AbstractStepSizeController:
@@ -43,4 +58,10 @@ class Numerics(eqx.Module):
     def describe(self) -> dict[str, Any]:
         """The settings as JSON-ready data."""
         adaptive = {"rtol": self.rtol, "atol": self.atol} if self.step is None else {"step": self.step}
-        return {"solver": type(self.solver).__name__} | adaptive | {"max_steps": self.max_steps}
+        name = self.solver if isinstance(self.solver, str) else solver_name(self.solver)
+        return {"solver": name} | adaptive | {"max_steps": self.max_steps}
+
+
+def solver_name(solver: diffrax.AbstractSolver) -> str:
+    """The name of a solver's class."""
+    return type(solver).__name__

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Output, ParameterSpace, Solution, Status, as_outputs, finish
+from ..data import Output, ParameterSpace, as_outputs
 from ._numerics import Numerics
+from ._problem import AbstractInitialValueSimulator, Problem, screen
 from ._simulator import AbstractSimulator, as_times, read_times
 
 
-class ODESimulator(AbstractSimulator):
+class ODESimulator(AbstractInitialValueSimulator):
     """dy/dt = f(t, y, p), y(times[0]) = y0(p).
 
     **Arguments:**
@@ -59,29 +60,17 @@ class ODESimulator(AbstractSimulator):
         """The time at which the initial state holds."""
         return float(self.times[0])
 
-    def solve(self, params: Mapping[str, Any], ts: Any = None, *, key: jax.Array | None = None) -> Solution:
+    def problem(self, params: Mapping[str, Any], ts: Any = None) -> Problem:
         p = self.parameters.read(params)
         dtype = jnp.result_type(*p.values())
-        times = jnp.asarray(read_times(self.times, ts), dtype)
-        known = jnp.stack([jnp.all(jnp.isfinite(value)) for value in p.values()]).all()
-        p = {name: jnp.where(known, value, 1).astype(dtype) for name, value in p.items()}
+        known, p = screen(p, dtype)
+        times = jnp.asarray(read_times(self.times, ts) - self.start, dtype)
         y0 = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.initial_state(p))
-        solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(self.vector_field),
-            self.numerics.solver,
-            t0=jnp.asarray(self.start, dtype),
-            t1=times[-1],
-            dt0=self.numerics.step,
-            y0=y0,
-            args=p,
-            saveat=diffrax.SaveAt(ts=times),
-            stepsize_controller=self.numerics.controller,
-            max_steps=self.numerics.max_steps,
-            throw=False,  # an exception would need a host callback and stop every member
-        )
-        values = self._observe(times, solution.ys, p)
-        status = jnp.where(known, status_of(solution), Status.bad_parameter)
-        return finish(times, values, status, solution.stats["num_steps"])
+        field = self.vector_field if self.start == 0 else lambda t, y, p: self.vector_field(self.start + t, y, p)
+        return Problem(diffrax.ODETerm(field), y0, p, times, known)
+
+    def observables(self, times: jax.Array, states: Any, args: Any) -> dict[str, jax.Array]:
+        return self._observe(self.start + times, states, args)
 
     def cheaper(self) -> Iterable[tuple[str, AbstractSimulator]]:
         from ._cheaper import ode_ladder
@@ -108,13 +97,3 @@ def components(states: Any, names: tuple[str, ...]) -> list[jax.Array]:
             f"({', '.join(names)}); name them all or give `observe`."
         )
     return leaves
-
-
-def status_of(solution: diffrax.Solution) -> jax.Array:
-    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(solution.ys)]).all()
-    results = diffrax.RESULTS
-    return jnp.where(
-        solution.result == results.successful,
-        jnp.where(finite, Status.ok, Status.non_finite),
-        jnp.where(solution.result == results.max_steps_reached, Status.max_steps, Status.solver_failed),
-    )

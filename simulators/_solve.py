@@ -1,25 +1,25 @@
-"""Solve a whole design: the ensemble engine."""
+"""Solve a whole design: the ensemble engine's front."""
 
 import dataclasses
-import time
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..data import Design, Ensemble, Solution, as_design
-from ._devices import join, map_members, pad_members, pick_devices, split
+from ._answers import Answers
+from ._choose import plan, solve_in_turn
+from ._devices import pick_devices, put
+from ._engines import is_initial_value_problem
 from ._fingerprint import fingerprint
+from ._runner import Runner
 
 Precision = Literal["double", "single"]
-
-# compiled solves by simulator, shapes and devices: equal shapes never trace again
-_COMPILED: dict[Any, Callable] = {}
-_MOST_COMPILED = 32
+Engine = Literal["auto", "lanes", "plain"]
 
 
 def solve_ensemble(
@@ -30,6 +30,7 @@ def solve_ensemble(
     precision: Precision = "double",
     devices: int | Sequence[Any] | None = None,
     batch_size: int | None = None,
+    engine: Engine = "auto",
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     **numerics: Any,
@@ -45,31 +46,34 @@ def solve_ensemble(
     - `devices`: how many local devices, or which; by default all.
     - `batch_size`: solve this many members at a time and collect the results in host memory; by default all members
       at once, and the results stay on the devices, split over members.
+    - `engine`: `"lanes"` keeps a fixed number of members under way on each device and gives a free place to the next;
+      `"plain"` is `vmap` of `diffrax.diffeqsolve`, for comparison and for gradients. `"auto"` takes lanes for whatever
+      states an initial value problem, plain for the rest. Values agree to rounding.
     - `seed`: randomness of stochastic simulators; member i depends on `seed` and i alone.
     - `progress`: called with (members done, members in all) after each batch.
     - `numerics`: `solver`, `rtol`, `atol`, `step`, `max_steps`, in place of the simulator's own.
 
     **Returns:** an `Ensemble` of exactly as many members, in the order of the design. A member that fails is NaN with
-    a status; the others are unaffected.
+    a status; the others are unaffected. `metadata["solvers"]` says which solver answered how many members.
 
     **Raises:** `ValueError` for a design, times, devices or settings that cannot be meant, before anything is solved.
     """
     if hasattr(simulator, "solve_members"):
+        options = numerics if engine == "auto" else numerics | {"engine": engine}
         return simulator.solve_members(
             design, times=times, precision=precision, devices=devices, batch_size=batch_size, seed=seed,
-            progress=progress, **numerics,
+            progress=progress, **options,
         )  # fmt: skip
-    if precision not in ("double", "single"):
-        raise ValueError(f"precision: expected 'double' or 'single', got {precision!r}.")
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size: expected at least 1, got {batch_size}.")
+    _check(precision, batch_size, engine, seed)
     simulator = _with_numerics(simulator, numerics)
+    if engine == "lanes" and not is_initial_value_problem(simulator):
+        raise ValueError(f"engine: {type(simulator).__name__} states no initial value problem; use 'auto' or 'plain'.")
     design = as_design(simulator.parameters, design)
     chosen = pick_devices(devices)
     with jax.enable_x64(precision == "double"):
-        parameters, solution, seconds, compiling = _solve_batches(
-            simulator, design, times, chosen, batch_size, seed, progress
-        )
+        runner = Runner(simulator, times, dict(design.items()), chosen, seed)
+        answers, solution = _solve_batches(runner, batch_size, engine, progress)
+        parameters = put({name: np.asarray(value, jnp.result_type(float)) for name, value in design.items()}, chosen)
     return Ensemble(
         parameters=parameters,
         solution=solution,
@@ -78,9 +82,39 @@ def solve_ensemble(
         outputs=simulator.outputs,
         coordinates=simulator.coordinates,
         time_unit=getattr(simulator, "time_unit", ""),
-        metadata=_record(simulator, design, precision, chosen, seed)
-        | {"seconds": seconds, "compile_seconds": compiling},
+        metadata=_record(simulator, design, precision, chosen, seed) | answers.describe() | runner.describe(),
     )
+
+
+def _solve_batches(runner: Runner, batch_size: int | None, engine: str, progress: Any) -> tuple[Answers, Solution]:
+    """All members, batch by batch: which solver answered whom, and the solution in the order of the design."""
+    members = runner.count
+    size = members if batch_size is None else min(batch_size, members)
+    attempts = plan(runner, size, engine)
+    answers = Answers([attempt.name for attempt in attempts], members)
+    parts = []
+    for start in range(0, members, size):
+        numbers = np.arange(start, min(start + size, members))
+        parts.append(solve_in_turn(runner, attempts, numbers, size, answers, on_host=batch_size is not None))
+        if progress is not None:
+            progress(start + len(numbers), members)
+    solution = parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return answers, dataclasses.replace(solution, times=solution.times[0])  # every member has the same times
+
+
+def _check(precision: Any, batch_size: Any, engine: Any, seed: Any) -> None:
+    if precision not in ("double", "single"):
+        raise ValueError(f"precision: expected 'double' or 'single', got {precision!r}.")
+    if engine not in ("auto", "lanes", "plain"):
+        raise ValueError(f"engine: expected 'auto', 'lanes' or 'plain', got {engine!r}.")
+    if batch_size is not None and not (_is_whole(batch_size) and batch_size >= 1):
+        raise ValueError(f"batch_size: expected a whole number of at least 1, got {batch_size!r}.")
+    if not (_is_whole(seed) and 0 <= seed < 2**32):
+        raise ValueError(f"seed: expected a whole number from 0 to {2**32 - 1}, got {seed!r}.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _with_numerics(simulator: Any, changes: dict[str, Any]) -> Any:
@@ -95,69 +129,6 @@ def _with_numerics(simulator: Any, changes: dict[str, Any]) -> Any:
     return simulator.replace(numerics=dataclasses.replace(simulator.numerics, **changes))
 
 
-def _solve_batches(simulator, design: Design, times, devices, batch_size, seed, progress):
-    """All members, batch by batch: parameters, solution, seconds solving, seconds compiling."""
-    members = design.members
-    size = members if batch_size is None else min(batch_size, members)
-    rows = dict(design.items()) | {"": np.arange(members)}
-    done, seconds, compiling = [], 0.0, 0.0
-    for start in range(0, members, size):
-        batch = {name: value[start : start + size] for name, value in rows.items()}
-        padded = pad_members(batch, size) if batch_size else batch  # one shape for every batch
-        inputs = split(pad_members(padded, len(devices)), len(devices))
-        before = time.perf_counter()
-        solve = _compiled(simulator, times, inputs, devices, seed)
-        ready = time.perf_counter()
-        result = join(jax.block_until_ready(solve(inputs)))
-        seconds, compiling = seconds + time.perf_counter() - ready, compiling + ready - before
-        count = min(size, members - start)
-        done.append(result if batch_size is None else jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], result))
-        if progress is not None:
-            progress(start + count, members)
-    parameters, solution = done[0] if len(done) == 1 else jax.tree.map(lambda *parts: np.concatenate(parts), *done)
-    # every member has the same times
-    solution = dataclasses.replace(solution, times=solution.times[0])
-    return parameters, solution, seconds, compiling
-
-
-def _compiled(simulator, times, inputs, devices, seed) -> Callable:
-    """The compiled ensemble solve for these shapes; from the cache where it is there."""
-    shared, static = eqx.partition(simulator, lambda leaf: isinstance(leaf, jax.Array))
-    shapes = tuple((name, value.shape) for name, value in inputs.items())
-    times = None if times is None else tuple(np.asarray(times, np.float64).tolist())
-    shared = (shared, np.uint32(seed))  # pmap wants one array at least: it confuses the axes of an empty argument
-    key = _key(static, (times, shapes, tuple(devices), jnp.result_type(float)))
-    if key in _COMPILED:
-        solve = _COMPILED[key] = _COMPILED.pop(key)  # most recent last
-        return lambda members: solve(shared, members)
-
-    def solve_member(shared, member) -> tuple[dict[str, jax.Array], Solution]:
-        arrays, noise = shared
-        params = {name: jnp.asarray(value, float) for name, value in member.items() if name}
-        random = jax.random.fold_in(jax.random.key(noise), member[""])
-        return params, eqx.combine(arrays, static).solve(params, times, key=random)
-
-    solve = map_members(solve_member, devices).lower(shared, inputs).compile()
-    if key is not None:
-        _COMPILED[key] = solve
-        if len(_COMPILED) > _MOST_COMPILED:
-            del _COMPILED[next(iter(_COMPILED))]
-    return lambda members: solve(shared, members)
-
-
-def _key(static: Any, rest: tuple) -> Any:
-    """A key for the cache, or `None` if the simulator holds something that cannot be compared."""
-    leaves, structure = jax.tree.flatten(static)
-    # constants such as times are NumPy arrays, compared by content
-    comparable = ((leaf.shape, leaf.dtype, leaf.tobytes()) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves)
-    key = (structure, tuple(comparable), rest)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
 def _record(simulator, design: Design, precision, devices, seed) -> dict[str, Any]:
     numerics = getattr(simulator, "numerics", None)
     return {
@@ -170,5 +141,10 @@ def _record(simulator, design: Design, precision, devices, seed) -> dict[str, An
         "noise_seed": seed,
         "devices": len(devices),
         "platform": devices[0].platform,
-        "versions": {name: version(name) for name in ("emulax", "jax", "diffrax", "equinox")},
+        "versions": dict(_versions()),
     }
+
+
+@functools.cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    return tuple((name, version(name)) for name in ("emulax", "jax", "diffrax", "equinox"))

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..data import Output, ParameterSpace
+from ..data import Output, ParameterSpace, check_whole, shown
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,10 +95,27 @@ class AbstractArchitecture(eqx.Module):
 
     def to_json(self) -> dict[str, Any]:
         """The class name and every hyper-parameter."""
-        settings = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        settings = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
         return {"name": type(self).__name__} | settings
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Self:
         """The inverse of `to_json`, without the name."""
         return cls(**settings)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as Python's, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def check_sizes(architecture: AbstractArchitecture, *names: str) -> None:
+    """Refuse hyper-parameters that are no whole number of at least 1, or an `activation` that `jax.nn` has not.
+
+    **Raises:** `ValueError`.
+    """
+    for name in names:
+        check_whole(name, getattr(architecture, name), 1)
+    activation = architecture.activation  # type: ignore[attr-defined]
+    if not (isinstance(activation, str) and callable(getattr(jax.nn, activation, None))):
+        raise ValueError(f"activation: expected a function of jax.nn such as 'silu', got {shown(activation)}.")

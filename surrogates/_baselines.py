@@ -27,8 +27,13 @@ class Baselines(eqx.Module):
     def predict(self, params: Mapping[str, jax.Array]) -> dict[str, dict[str, jax.Array]]:
         """One member's outputs `(time, *space)` by baseline, `"mean"` or `"linear"`, and by output name.
 
-        **Raises:** `ValueError` for a field on another grid than the training members'.
+        **Raises:** `ValueError` for a missing parameter, or a field on another grid than the training members'.
         """
+        missing = [name for name in self.normaliser.parameters if name not in params]
+        if missing:
+            raise ValueError(
+                f"expected the parameters {', '.join(self.normaliser.parameters)}; missing {', '.join(missing)}."
+            )
         p = {name: jnp.asarray(params[name], float) for name in params}
         x = regressors(self.normaliser, p)
         if len(x) != len(self.coefficients):

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Ensemble
+from ..data import Ensemble, check_kind, check_number, check_whole
+from ._architecture import Layout
 from ._error_model import estimated_error, fit_error_model
 from ._errors import member_error
 from ._surrogate import Surrogate, check_usable
@@ -125,10 +127,12 @@ def calibrate(surrogate: Surrogate, ensemble: Ensemble, *, level: float = 0.9, s
 
     **Raises:** `ValueError` for a level out of range, another simulator's ensemble, or a failed surrogate.
     """
+    check_kind("surrogate", surrogate, Surrogate, "a surrogate such as surrogates.fit returns")
+    check_kind("ensemble", ensemble, Ensemble, "an ensemble such as simulators.solve_ensemble returns")
     check_usable(surrogate.provenance)
-    if not 0 < level < 1:
-        raise ValueError(f"level: expected a coverage above 0 and below 1, got {level!r}.")
-    _check_same(surrogate, ensemble)
+    level = check_number("level", level, "a coverage above 0 and below 1", lambda share: 0 < share < 1)
+    seed = check_whole("seed", seed)
+    check_same(surrogate.layout, surrogate.provenance, ensemble)
     members = np.flatnonzero(ensemble.ok)
     return calibrate_on(surrogate, ensemble, members, level, seed, failed=len(ensemble) - len(members))
 
@@ -202,9 +206,15 @@ def _judge(surrogate: Surrogate, parameters: dict[str, Any], truth: dict[str, An
     return judge(parameters, truth)
 
 
-def _check_same(surrogate: Surrogate, ensemble: Ensemble) -> None:
-    """Refuse an ensemble of another simulator, or at other times."""
-    layout = surrogate.layout
+def check_same(layout: Layout, trained: Mapping[str, Any], ensemble: Ensemble) -> None:
+    """Refuse an ensemble of another simulator, or at other times.
+
+    **Arguments:**
+
+    - `layout`: of the surrogate; `trained`: its simulator's `"simulator"`, the name, and `"fingerprint"`.
+
+    **Raises:** `ValueError`.
+    """
     for what, ours, theirs in (
         ("parameters", list(layout.space), list(ensemble.space)),
         ("outputs", list(layout.outputs), list(ensemble.outputs)),
@@ -212,10 +222,10 @@ def _check_same(surrogate: Surrogate, ensemble: Ensemble) -> None:
     ):
         if ours != theirs:
             raise ValueError(f"calibration: expected an ensemble with the {what} {ours}, got {theirs}.")
-    trained, given = surrogate.provenance["fingerprint"], ensemble.metadata.get("fingerprint")
-    if trained != given:
+    ours, given = trained.get("fingerprint", ""), ensemble.metadata.get("fingerprint", "")
+    if ours != given:
         raise ValueError(
             "calibration: expected an ensemble of the simulator that the surrogate was trained on "
-            f"({surrogate.provenance['simulator']!r}, fingerprint {str(trained)[:12]}), got one of "
+            f"({trained.get('simulator')!r}, fingerprint {str(ours)[:12]}), got one of "
             f"{ensemble.metadata.get('simulator')!r} ({str(given)[:12]})."
         )

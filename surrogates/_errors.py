@@ -15,7 +15,12 @@ def member_error(prediction: Mapping[str, jax.Array], truth: Mapping[str, jax.Ar
     - `given`: number of leading times left out, because the simulator was told the outputs there.
 
     **Returns:** `(member,)`. An output that is 0 throughout has the error 0 where it is met and infinity elsewhere.
+
+    **Raises:** `ValueError` if an output is not predicted.
     """
+    missing = [name for name in truth if name not in prediction]
+    if missing or not truth:
+        raise ValueError(f"expected a prediction of every output {', '.join(truth)}; missing {', '.join(missing)}.")
     return jnp.max(jnp.stack([_relative(prediction[name], truth[name], given) for name in truth]), axis=0)
 
 

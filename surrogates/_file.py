@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Output, ParameterSpace, write_atomically
+from ..data import Output, ParameterSpace, check_path, write_atomically
 from ._architecture import Layout
 from ._baselines import Baselines
 from ._calibration import Calibration
@@ -75,14 +75,16 @@ def save(surrogate: Surrogate, path: str | Path) -> None:
 def load(path: str | Path) -> Surrogate:
     """Read a surrogate file.
 
-    **Raises:** `FileNotFoundError`; `ValueError` for a file that is foreign, damaged (one wrong byte is enough), of a
-    newer format, or of an architecture that `ARCHITECTURES` does not have.
+    **Raises:** `FileNotFoundError`; `ValueError` for a folder and for a file that is foreign, damaged (one wrong byte
+    is enough), of a newer format, or of an architecture that `ARCHITECTURES` does not have.
     """
-    path = Path(path)
+    path = check_path(path, "a surrogate file (.emx)")
     if not path.exists():
         raise FileNotFoundError(f"expected a surrogate file at {path}, found nothing.")
+    if path.is_dir():
+        raise ValueError(f"{path}: expected a surrogate file (.emx), found a folder; a run's is surrogate.emx in it.")
     content = path.read_bytes()
-    if not content.startswith(b"PK"):
+    if not content.startswith(b"PK") or _is_another_archive(content):
         raise ValueError(f"{path}: expected a surrogate file (.emx) written by emulax, got another kind of file.")
     digest = hashlib.sha256(content[:-COMMENT]).hexdigest().encode()
     if content[-COMMENT:] != MARK + digest:
@@ -98,6 +100,17 @@ def load(path: str | Path) -> Surrogate:
             )
         arrays = {tuple(entry["path"]): _read_array(archive, entry, path) for entry in model["arrays"]}
     return _rebuild(model, arrays, path)
+
+
+def _is_another_archive(content: bytes) -> bool:
+    """Whether this is a whole zip archive that was never a surrogate file: no seal, and no model in it."""
+    if content[-COMMENT:].startswith(MARK):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return "model.json" not in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 def _read_array(archive: zipfile.ZipFile, entry: dict[str, Any], path: Path) -> np.ndarray:

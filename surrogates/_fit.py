@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Ensemble
+from ..data import Ensemble, check_kind, check_number, check_whole, shown
 from ..simulators import shard
 from ._architecture import AbstractArchitecture, Layout
 from ._baselines import fit_baselines
-from ._calibration import calibrate, calibrate_on
+from ._calibration import calibrate, calibrate_on, check_same
 from ._domain import fit_domain
 from ._loss import MeanSquaredError, RelativeL2
 from ._normalise import TRANSFORMS, Normaliser, fit_normaliser
@@ -78,30 +78,41 @@ def fit(
     **Raises:** `ValueError` for settings that cannot be meant, too few members, or a loss that is never finite.
     """
     start = time.perf_counter()
-    plan = Plan(steps, batch_size, learning_rate, seed, coarse, augment)
+    _check_objects(architecture, ensemble, calibration, loss, optimiser, progress)
+    plan = Plan(
+        steps=check_whole("steps", steps, 1),
+        batch=check_whole("batch_size", batch_size, 1),
+        learning_rate=check_number("learning_rate", learning_rate, "a number above 0", lambda rate: rate > 0),
+        seed=check_whole("seed", seed),
+        coarse=None if coarse is None else _pair(coarse),
+        augment=augment,
+    )
+    validation = check_number("validation", validation, "a share from 0 to below 1", lambda share: 0 <= share < 1)
     layout = Layout(
         ensemble.space, ensemble.outputs, ensemble.times, ensemble.coordinates, getattr(ensemble, "time_unit", "")
     )
     loss = loss or (RelativeL2() if architecture.target_scaling == "scale" else MeanSquaredError())
-    _check(layout, plan, validation, transform, architecture, loss)
+    _check(layout, plan, transform, architecture, loss)
+    if calibration is not None:
+        check_same(layout, ensemble.metadata, calibration)
     ensemble = shard(ensemble)
     first = next(iter(ensemble.solution.values.values()))
-    grid = lay_out(first, len(ensemble), batch_size)
-    parts = split(ensemble.ok, grid, validation, calibration is None, seed)
+    grid = lay_out(first, len(ensemble), plan.batch)
+    parts = split(ensemble.ok, grid, validation, calibration is None, plan.seed)
     with jax.enable_x64(True):
         normaliser, domain, baselines, given = _statistics(layout, ensemble, parts["train"], architecture, transform)
         data = _data(ensemble, layout, normaliser, grid, parts)
     entries = data.train[0].shape[2]
-    plan = dataclasses.replace(plan, batch=min(entries, max(1, round(batch_size / grid.groups))))
+    plan = dataclasses.replace(plan, batch=min(entries, max(1, round(plan.batch / grid.groups))))
     data = _with_validation(data, parts["validation"], grid, plan.batch)
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):
-        network = architecture.build(layout, key=jax.random.key(seed))
+        network = architecture.build(layout, key=jax.random.key(plan.seed))
         network, watch = train(network, data, grid.devices, plan, loss, optimiser or DEFAULT, progress)
     watch.finish()
     if watch.status == "failed":
         raise ValueError(
-            f"training failed: the loss was never a finite number; use a learning_rate below {learning_rate:g}, or "
-            "look for outputs of extreme size."
+            f"training failed: the loss was never a finite number; use a learning_rate below {plan.learning_rate:g}, "
+            "or look for outputs of extreme size."
         )
     if watch.status == "diverged":
         warnings.warn(
@@ -116,19 +127,34 @@ def fit(
     }
     surrogate = Surrogate(_settled(network), normaliser, domain, None, baselines, layout, provenance)  # type: ignore[arg-type]
     if calibration is not None:
-        return calibrate(surrogate, calibration, level=LEVEL, seed=seed)
-    return calibrate_on(surrogate, ensemble, parts["calibration"], LEVEL, seed)
+        return calibrate(surrogate, calibration, level=LEVEL, seed=plan.seed)
+    return calibrate_on(surrogate, ensemble, parts["calibration"], LEVEL, plan.seed)
 
 
-def _check(layout: Layout, plan: Plan, validation: float, transform: str, architecture, loss) -> None:
+def _check_objects(architecture, ensemble, calibration, loss, optimiser, progress) -> None:
+    """Refuse what is of another kind: a class for an object, a simulator for its ensemble, a name for a function."""
+    called = f"write {architecture.__name__}()" if isinstance(architecture, type) else ""
+    check_kind("architecture", architecture, AbstractArchitecture, "an architecture such as surrogates.MLP()", called)
+    solved = "simulators.solve_ensemble(simulator, design) returns one"
+    check_kind("ensemble", ensemble, Ensemble, "an ensemble", solved)
+    check_kind(
+        "calibration", calibration, (Ensemble, type(None)), "an ensemble of members used for nothing else", solved
+    )
+    if loss is not None and (isinstance(loss, type) or not callable(loss)):
+        raise ValueError(
+            "loss: expected a function of (prediction, target), such as surrogates.MeanSquaredError(), got "
+            f"{shown(loss)}."
+        )
+    if optimiser is not None and not (hasattr(optimiser, "init") and hasattr(optimiser, "update")):
+        raise ValueError(
+            f"optimiser: expected an optax transformation such as optax.adam(1.0), got {shown(optimiser)}."
+        )
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress: expected a function of (steps done, steps, latest loss), got {shown(progress)}.")
+
+
+def _check(layout: Layout, plan: Plan, transform: str, architecture, loss) -> None:
     """Refuse settings that cannot be meant."""
-    for name, value in (("steps", plan.steps), ("batch_size", plan.batch)):
-        if not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name}: expected a whole number, at least 1; got {value!r}.")
-    if not plan.learning_rate > 0:
-        raise ValueError(f"learning_rate: expected a number above 0, got {plan.learning_rate!r}.")
-    if not 0 <= validation < 1:
-        raise ValueError(f"validation: expected a share from 0 to below 1, got {validation!r}.")
     if transform not in TRANSFORMS:
         raise ValueError(f"transform: expected one of {', '.join(TRANSFORMS)}; got {transform!r}.")
     if architecture.target_scaling == "scale" and transform != "none":
@@ -153,11 +179,19 @@ def _check_fields(layout: Layout, plan: Plan) -> None:
         return
     factor, share = plan.coarse
     lengths = [*layout.space_shape, *(layout.space[name].shape[0] for name in layout.fields)]
-    if factor < 2 or not 0 < share < 1 or any(length % factor for length in lengths):
+    if not 0 < share < 1 or any(length % factor for length in lengths):
         raise ValueError(
             f"coarse: expected (factor, share) with a factor of at least 2 that divides {lengths[0]} points and a "
             f"share between 0 and 1, got {plan.coarse!r}."
         )
+
+
+def _pair(coarse: Any) -> tuple[int, float]:
+    """The setting `coarse` as numbers."""
+    check_kind("coarse", coarse, (tuple, list), "(factor, share)")
+    if len(coarse) != 2:
+        raise ValueError(f"coarse: expected (factor, share), got {shown(coarse)}.")
+    return check_whole("coarse", coarse[0], 2), check_number("coarse", coarse[1], "a share")
 
 
 def _statistics(layout: Layout, ensemble: Ensemble, train: np.ndarray, architecture, transform: str):

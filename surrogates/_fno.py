@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._architecture import AbstractArchitecture, Layout
+from ._architecture import AbstractArchitecture, Layout, check_sizes
 
 
 class FNO(AbstractArchitecture):
@@ -41,11 +41,7 @@ class FNO(AbstractArchitecture):
     target_scaling: ClassVar[str] = "scale"
 
     def __check_init__(self):
-        for name in ("width", "modes", "depth"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}.")
-        if not callable(getattr(jax.nn, self.activation, None)):
-            raise ValueError(f"activation: expected a function of jax.nn such as 'gelu', got {self.activation!r}.")
+        check_sizes(self, "width", "modes", "depth")
 
     def build(self, layout: Layout, *, key: jax.Array) -> "FourierOperator":
         shapes = {name: layout.space[name].shape for name in layout.fields}

@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._architecture import AbstractArchitecture, Layout
+from ..data import check_kind
+from ._architecture import AbstractArchitecture, Layout, check_sizes
 
 
 class MLP(AbstractArchitecture):
@@ -32,11 +33,8 @@ class MLP(AbstractArchitecture):
     residual: bool = False
 
     def __check_init__(self):
-        for name in ("width", "depth"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}.")
-        if not callable(getattr(jax.nn, self.activation, None)):
-            raise ValueError(f"activation: expected a function of jax.nn such as 'silu', got {self.activation!r}.")
+        check_sizes(self, "width", "depth")
+        check_kind("residual", self.residual, bool, "True or False")
 
     def build(self, layout: Layout, *, key: jax.Array) -> "Perceptron":
         return Perceptron(self, layout, key=key)

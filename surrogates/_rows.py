@@ -56,7 +56,7 @@ def split(ok: np.ndarray, grid: Grid, validation: float, keep_calibration: bool,
 
     The draw is random, with equally many members (up to one) from each group.
 
-    **Raises:** `ValueError` if no member, or too few to split, finished.
+    **Raises:** `ValueError` if no member, or too few to split, finished, or none is left to train on.
     """
     members = np.flatnonzero(ok)
     count = len(members)
@@ -75,6 +75,12 @@ def split(ok: np.ndarray, grid: Grid, validation: float, keep_calibration: bool,
     shuffled = members[np.lexsort((draw, rank))]
     first = max(1, int(validation * count)) if validation > 0 else 0
     second = first + (_kept_back(count) if keep_calibration else 0)
+    if second >= count:
+        raise ValueError(
+            f"validation: expected a share that leaves members to train on; {validation:g} keeps back {first} of the "
+            f"{count} finished members, and calibration {second - first}: lower it, solve more, or pass "
+            "calibration=Ensemble."
+        )
     return {
         "train": np.sort(shuffled[second:]),
         "validation": np.sort(shuffled[:first]),

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ..data import Output, ParameterSpace, Solution, Source, Status, finish
+from ..data import Output, ParameterSpace, Solution, Source, Status, check_times, finish
 from ._architecture import Layout
 from ._baselines import Baselines
 from ._domain import Domain
@@ -153,11 +153,12 @@ class Surrogate(eqx.Module):
         """
         if ts is None:
             return None
-        if isinstance(ts, Tracer):
-            raise ValueError("ts: expected times that are known before tracing; leave them out and index the answer.")
-        ts = np.asarray(ts, np.float64)
-        if ts.ndim != 1 or ts.size == 0:
-            raise ValueError(f"ts: expected at least one time in one dimension, got shape {ts.shape}.")
+        ts = check_times(ts)
+        if ts is None:
+            raise ValueError(
+                "ts: expected times that are known before tracing, got times that jax.numpy made inside jit: make them "
+                "with numpy, or leave them out and index the answer."
+            )
         rows = np.argmin(np.abs(ts[:, None] - self.times), axis=1)
         wrong = ts[~np.isclose(ts, self.times[rows], rtol=1e-6, atol=1e-12)]
         if wrong.size:

@@ -166,6 +166,18 @@ def test_members_of_another_simulator_or_at_other_times_are_refused(trained):
         surrogates.calibrate(trained, members(exponential(), 20), level=1.0)
 
 
+def test_what_cannot_calibrate_is_refused(trained):
+    ensemble = members(exponential(), 20)
+    for arguments, options, message in (
+        (("a", ensemble), {}, "surrogate: expected a surrogate such as surrogates.fit returns, got 'a'"),
+        ((trained, "b"), {}, "ensemble: expected an ensemble such as"),
+        ((trained, ensemble), {"level": "high"}, "level: expected a coverage above 0 and below 1, got 'high'"),
+        ((trained, ensemble), {"seed": -1}, "seed: expected a whole number, at least 0; got -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            surrogates.calibrate(*arguments, **options)
+
+
 def test_a_field_that_is_known_to_be_exact_has_a_band_of_nothing():
     x = np.arange(8) / 8
     zero = Formula(

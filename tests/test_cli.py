@@ -1,6 +1,7 @@
 """The command line: every command works, and says in one line what is wrong with what it was given."""
 
 import csv
+import errno
 import io
 import json
 import math
@@ -214,6 +215,7 @@ RUN_FILE_FAULTS = [
         ["tiny.toml", "--devices", "64"],
         r"--devices: expected at most 4, the number of cpu devices that JAX has; got 64",
     ),
+    (["tiny.toml", "--engine", "fast"], "engine: expected one of auto, lanes, plain, got 'fast'."),
     (["tiny.toml", "--seed", "-1"], "tiny.toml: seed: expected a whole number >= 0 and <= 1000000000, got -1"),
     ([], "Missing argument 'FILE'; see `emulax {command} --help`"),
 ]
@@ -235,6 +237,7 @@ def test_run_files_that_cannot_be_meant(emulax, inside, command, arguments, line
         (["list", "simulators"], "Got unexpected extra argument.*; see `emulax list --help`"),
         (["list", "--jsn"], "No such option: --jsn.*"),
         (["list", "--seed"], "No such option: --seed.*"),
+        (["--devices", "0", "list"], "--devices: expected a whole number from 1 to 256, got 0"),
         (["list", "-x"], "No such option: -x; see `emulax list --help`"),
         (["lst"], "No such command 'lst'.*; see `emulax --help`"),
         (["describe"], "Missing argument 'NAME'; see `emulax describe --help`"),
@@ -244,15 +247,28 @@ def test_run_files_that_cannot_be_meant(emulax, inside, command, arguments, line
         ),
         (["describe", ""], 'unknown name ""; expected one of .*'),
         (["describe", "none.py:x"], "expected a Python file at .*none.py, found nothing"),
+        (
+            ["describe", "tiny.py:vector_field"],
+            'expected "tiny.py:vector_field" to be a simulator or a function that returns one; it needs t, y, p: name '
+            '"tiny.py:tiny", or give its arguments in simulator.options',
+        ),
         (["describe", "tiny.py:tny"], 'tiny.py has no object "tny"; did you mean "tiny"\\? .*'),
         (["new"], "Missing argument 'NAME'; see `emulax new --help`"),
         (["new", "tiny"], "tiny.toml exists already; choose another name or remove it"),
         (["new", "a/b"], 'expected a name of letters, digits and _, not beginning with a digit; got "a/b"'),
         (["new", "2d"], 'expected a name of letters, digits and _, not beginning with a digit; got "2d"'),
+        (["new", "class", "--simulator"], '.* for a simulator, got "class", a word of Python; choose another name'),
+        (["new", "json", "--simulator"], '.* for a simulator, got "json", a Python module; choose another name'),
+        (["new", "numpy", "--simulator"], '.* for a simulator, got "numpy", a Python module; choose another name'),
+        (["new", "jnp", "--simulator"], '.* for a simulator, got "jnp", which its file uses; choose another name'),
         (["new", "a", "b"], "Got unexpected extra argument.*"),
         (["show"], "Missing argument 'RUN_FOLDER'; see `emulax show --help`"),
         (["show", "runs/none"], "runs/none: expected the folder of a run, found nothing"),
-        (["show", "tiny.toml"], "tiny.toml: expected the folder of a run, found nothing"),
+        (
+            ["show", "tiny.toml"],
+            "tiny.toml: expected the folder of a run, found a file; its results go to runs/tiny: emulax show runs/tiny",
+        ),
+        (["show", SURROGATE], f"{SURROGATE}: expected the folder of a run, found a file"),
         (["show", "runs"], "runs: expected the folder of a run, found no run.json in it"),
         (["show", "runs/tiny", "--quite"], "No such option: --quite.*"),
         (["predict", "none.emx", "--param", "k=1"], "none.emx: expected a surrogate file .*, found nothing"),
@@ -264,6 +280,7 @@ def test_run_files_that_cannot_be_meant(emulax, inside, command, arguments, line
         (["predict", SURROGATE], "expected either --param NAME=VALUE, once for each parameter, or --input FILE.csv"),
         (["predict", SURROGATE, "--param", "k"], '--param: expected NAME=VALUE, such as k=0.5; got "k"'),
         (["predict", SURROGATE, "--param", "k=fast"], '--param k: expected a number, got "fast"'),
+        (["predict", SURROGATE, "--param", "k=nan"], '--param k: expected a finite number, got "nan"'),
         (["predict", SURROGATE, "--param", "k=1", "--param", "k=2"], "--param: k is given twice; .*"),
         (["predict", SURROGATE, "--param", "kk=0.5"], "kk: unknown parameter; .*expected one of k, y0"),
         (["predict", SURROGATE, "--param", "k=0.5"], "y0: expected a value between 0.5 and 2 mol/m3, found nothing"),
@@ -317,6 +334,36 @@ def test_the_unexpected_is_one_line_and_a_traceback_on_request(emulax, inside, m
         main(["--debug", "show", "runs/tiny"])
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, r"\[Errno 28\] No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "a.json"), 2, "a.json: Permission denied"),
+    ],
+)
+def test_what_the_system_says_is_one_line(emulax, inside, monkeypatch, error, code, line):
+    from emulax import pipelines
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(pipelines, "summarise", fail)
+    answer = emulax("show", "runs/tiny")
+    assert (answer.code, answer.out) == (code, "")
+    assert re.fullmatch(f"emulax: {line}\n", answer.err), answer.err
+
+
+def test_members_that_are_no_numbers_have_no_answer(inside):
+    from emulax import pipelines
+
+    with pytest.warns(UserWarning, match=r"1 of 3 members have no answer \(members 1\)\. bad_parameter: "):
+        answers = pipelines.predict(SURROGATE, {"k": [0.5, math.nan, 0.7], "y0": [1.0, 1.0, 1.0]})
+    assert answers.ok.tolist() == [True, False, True]
+    with pytest.raises(ValueError, match=r"members: expected a mapping .* k, y0, got \[0.5\]"):
+        pipelines.predict(SURROGATE, [0.5])
+
+
 def test_a_fault_below_is_one_line(emulax, inside):
     text = Path("tiny.toml").read_text()
     Path("stiff.toml").write_text(
@@ -325,6 +372,18 @@ def test_a_fault_below_is_one_line(emulax, inside):
     answer = emulax("simulate", "stiff.toml")
     assert answer.code == 2
     assert answer.err.splitlines()[-1].startswith("emulax: all 256 training members failed with max_steps.")
+
+
+def interrupted(process: subprocess.Popen) -> str:
+    """Standard error of a process that Ctrl-C ends; again after a while, since a callback of XLA's may swallow one."""
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:
+            pass
+    process.kill()
+    return process.communicate()[1]
 
 
 def test_devices_start_and_control_c_stops_cleanly(tmp_path):
@@ -341,8 +400,7 @@ def test_devices_start_and_control_c_stops_cleanly(tmp_path):
     while time.monotonic() < deadline and not (log.exists() and '"started", "step": "train"' in log.read_text()):
         time.sleep(0.2)
     time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    err = interrupted(process)
     assert process.returncode == 130
     assert err.splitlines()[-1] == "emulax: interrupted; finished steps are kept, the same command goes on from there"
     assert "Traceback" not in err

@@ -93,9 +93,15 @@ def test_a_wrong_key_is_named_with_what_was_expected(path, value, line):
         (
             "simulator|solver",
             "Tsit6",
-            r'simulator.solver: expected a diffrax solver, got "Tsit6"; did you mean "Tsit5"\?',
+            r'simulator.solver: expected "auto" or a solver of diffrax or emulax, got "Tsit6"; did you mean "Tsit5"\?',
         ),
-        ("simulator|solver", "HalfSolver", 'simulator.solver: expected a diffrax solver, got "HalfSolver"; such as .*'),
+        (
+            "simulator|solver",
+            "HalfSolver",
+            'simulator.solver: expected "auto" or a solver of diffrax or emulax, got "HalfSolver"; such as .*',
+        ),
+        ("simulator|solver", "AbstractERK", 'simulator.solver: expected "auto" or a solver .*, got "AbstractERK".*'),
+        ("simulator|engine", "fast", 'simulator.engine: expected one of "auto", "lanes", "plain", got "fast"'),
         (
             "simulator|parameters|kk",
             {"lower": 0.2},
@@ -211,13 +217,41 @@ number = 3
             "x = 1\ny = nothing\n",
             "mine.py:x",
             {},
-            "simulator.name: mine.py: line 2: NameError: name 'nothing' is not defined",
+            "simulator.name: mine.py: line 2: NameError: name 'nothing' is not defined; define or import it",
         ),
         ("def f(:\n", "mine.py:x", {}, "simulator.name: mine.py: line 1: invalid syntax"),
+        ("x = {}['a']\n", "mine.py:x", {}, "simulator.name: mine.py: line 1: KeyError: 'a'"),
+        (
+            "import nowhere\n",
+            "mine.py:x",
+            {},
+            "simulator.name: mine.py: line 1: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+        ("import helper\n", "mine.py:x", {}, "simulator.name: helper.py: line 2: ZeroDivisionError: division by zero"),
+        (
+            "raise SystemExit(3)\n",
+            "mine.py:x",
+            {},
+            "simulator.name: mine.py: expected a file that defines a simulator, but it ends the program",
+        ),
+        (
+            "def make():\n    return {}['a']\n",
+            "mine.py:make",
+            {},
+            "simulator.name: mine.py: line 2: KeyError: 'a'",
+        ),
+        (
+            MINE + "def field(t, y, p):\n    return y\n",
+            "mine.py:field",
+            {},
+            'simulator.name: expected "mine.py:field" to be a simulator or a function that returns one; it needs '
+            't, y, p: name "mine.py:made", or give its arguments in simulator.options',
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_of_ones_own_is_named(tmp_path, text, name, options, line):
     (tmp_path / "mine.py").write_text(text)
+    (tmp_path / "helper.py").write_text("one = 1\none / 0\n")
     settings = check(SMALL | {"simulator": {"name": name, "options": options}}, "tiny.toml")
     with pytest.raises(RunFileError) as caught:
         build_simulator(settings, tmp_path, "tiny.toml")
@@ -230,6 +264,100 @@ def test_a_simulator_of_ones_own_is_made(tmp_path):
     assert build_simulator(settings, tmp_path, "tiny.toml").times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     with pytest.raises(RunFileError, match=r"expected a Python file at .*other.py, found nothing"):
         build_simulator(check(with_key("simulator|name", "other.py:x"), "tiny.toml"), tmp_path, "tiny.toml")
+
+
+SYSTEM = """\
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from emulax import data, simulators
+
+
+def field(t, y, p):
+    return {field}
+
+
+def start(p):
+    return {start}
+
+
+system = simulators.ODESimulator(
+    field, start, data.ParameterSpace(k=data.Uniform(0.1, 1.0)), [0.0, 1.0], outputs={outputs}{more}
+)
+"""
+
+
+def system(field='-p["k"] * y', start="jnp.ones(2)", outputs='("a", "b")', more=""):
+    """A simulator file with a vector field on line 9 and an initial state on line 13."""
+    return SYSTEM.format(field=field, start=start, outputs=outputs, more=more)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (dict(field='-p["kk"] * y'), "line 9: KeyError: there is no 'kk'; did you mean \"k\"? expected one of k"),
+        (dict(field="-rate * y"), "line 9: NameError: name 'rate' is not defined; define or import it"),
+        (
+            dict(field='-math.exp(p["k"]) * y'),
+            "line 9: ConcretizationTypeError: a value that JAX traces was used as a plain number: use jax.numpy, "
+            "not math or float()",
+        ),
+        (
+            dict(field="y if y[0] > 0 else -y"),
+            "line 9: TracerBoolConversionError: a value that JAX traces was used as true or false: write "
+            "jnp.where, not if",
+        ),
+        (
+            dict(field="np.exp(y)"),
+            "line 9: TracerArrayConversionError: a value that JAX traces was given to numpy: use jax.numpy there",
+        ),
+        (
+            dict(field="[-y[0], -y[1]]"),
+            "line 8: vector_field: expected an array of shape (2,), as initial_state returns, got a list of 2; "
+            "return jnp.stack([...])",
+        ),
+        (
+            dict(field="None"),
+            "line 8: vector_field: expected an array of shape (2,), as initial_state returns, got nothing",
+        ),
+        (
+            dict(field="jnp.ones(3)"),
+            "line 8: vector_field: expected an array of shape (2,), as initial_state returns, got an array of "
+            "shape (3,)",
+        ),
+        (dict(start="'ab'"), "line 12: initial_state: could not convert string to float: 'ab'"),
+        (
+            dict(more=", observe=lambda t, y: {}"),
+            "line 17: observe: expected a function of t, y, p, got one of (t, y)",
+        ),
+        (
+            dict(more=", observe=lambda t, y, p: [y[0], y[1]]"),
+            "line 17: observe: expected a dict of the outputs a, b, got a list of 2",
+        ),
+        (
+            dict(outputs='{"a": "mol/m3", "b": data.Output()}'),
+            "line 16: outputs: 'a': expected data.Output(unit=\"mol/m3\"), got 'mol/m3'",
+        ),
+        (
+            dict(outputs='("a",)'),
+            "outputs: expected one name for each of the 2 components of the state, got 1 (a); name them all or give "
+            "`observe`",
+        ),
+    ],
+)
+def test_a_mistake_in_a_function_is_named_before_anything_is_solved(tmp_path, changes, line):
+    (tmp_path / "mine.py").write_text(system(**changes))
+    settings = check(with_key("simulator|name", "mine.py:system"), "tiny.toml")
+    with pytest.raises(RunFileError) as caught:
+        build_simulator(settings, tmp_path, "tiny.toml")
+    assert str(caught.value) == f"tiny.toml: simulator.name: mine.py: {line}"
+
+
+def test_a_system_without_mistakes_is_accepted(tmp_path):
+    (tmp_path / "mine.py").write_text(system())
+    made = build_simulator(check(with_key("simulator|name", "mine.py:system"), "tiny.toml"), tmp_path, "tiny.toml")
+    assert list(made.outputs) == ["a", "b"]
 
 
 # posteriordb, hudson_lynx_hare-lotka_volterra: means and standard deviations
@@ -270,3 +398,11 @@ def test_an_architecture_that_cannot_serve_the_simulator_is_refused_before_anyth
 def test_the_shipped_schema_is_that_of_the_models():
     shipped = resources.files("emulax.pipelines").joinpath("schema/run.schema.json").read_text(encoding="utf-8")
     assert json.loads(shipped) == run_schema()
+
+
+@pytest.mark.parametrize("name", ["auto", "Tsit5", "Kvaerno5", "Rodas5P", "Euler"])
+def test_a_solver_is_named(tmp_path, name):
+    content = with_key("simulator|solver", name)
+    content["simulator"] |= {"step": 0.1} if name == "Euler" else {}
+    made = build_simulator(check(content, "tiny.toml"), tmp_path, "tiny.toml")
+    assert made.numerics.describe()["solver"] == name

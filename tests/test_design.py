@@ -97,6 +97,36 @@ BAD = {
         "one length, got k: 2, y0: 1",
     ),
     "no rows": (lambda: data.as_design(SPACE, {name: [] for name in SPACE}), "at least 1 member, got 0"),
+    "no rows of numbers": (
+        lambda: data.as_design(SPACE, {key: ["a"] for key in SPACE}),
+        "'k': expected an array of numbers",
+    ),
+    "complex": (
+        lambda: data.as_design(SPACE, {key: [1j] for key in SPACE}),
+        r"'k': expected an array of numbers, got \[1j\]",
+    ),
+    "array": (
+        lambda: data.as_design(SPACE, np.ones((4, 4))),
+        r"design: expected a mapping .* got ndarray of shape \(4, 4",
+    ),
+    "one member": (lambda: data.as_design(SPACE, dict.fromkeys(SPACE, 1.0)), r"expected shape \(members\), got \(\)"),
+    "a simulator": (lambda: data.sample(object(), 4), "space: expected a parameter space .* got object object"),
+    "half a member": (lambda: data.sample(SPACE, 1.5), "members: expected a whole number, at least 1; got 1.5"),
+    "no seed": (lambda: data.sample(SPACE, 4, seed=None), "seed: expected a whole number, at least 0; got None"),
+    "bounds": (lambda: data.Uniform("a", 1.0), "lower: expected a number, got 'a'"),
+    "missing bound": (lambda: data.Normal(None, 1.0), "mean: expected a number, got None"),
+    "unit": (lambda: data.Uniform(0.0, 1.0, unit=3), 'unit: expected a text such as "1/s", got 3'),
+    "points": (lambda: data.GaussianRandomField(points=64.5), "points: expected a whole number, at least 1; got 64.5"),
+    "text": (lambda: SPACE.read(dict.fromkeys(SPACE, "a")), "parameter 'k': expected a real number .* got 'a'"),
+    "none": (lambda: SPACE.read(dict.fromkeys(SPACE, None)), "parameter 'k': expected a real number .* got None"),
+    "complex value": (lambda: SPACE.read(dict.fromkeys(SPACE, 1j)), "parameter 'k': expected a real number .* got 1j"),
+    "no mapping": (lambda: SPACE.read(0.5), "a mapping with the parameters k, y0, a, b; got 0.5"),
+    "class": (lambda: SPACE.read(dict), "a mapping with the parameters k, y0, a, b; got the class dict"),
+    "subset": (lambda: data.subset({"k": np.ones(2)}, np.ones(2, bool)), "design: expected a design"),
+    "units as texts": (lambda: data.as_outputs({"y": "m"}), r'expected data.Output\(unit="m"\), got \'m\''),
+    "no outputs": (lambda: data.as_outputs(3), "outputs: expected names, .* got 3"),
+    "one output twice": (lambda: data.as_outputs(("y", "x", "y")), "different names, got 'y' twice"),
+    "letters as dimensions": (lambda: data.Output(dims="xy"), r"dims: expected a tuple of names .* got 'xy'"),
     "field modes": (lambda: data.GaussianRandomField(points=64, modes=40), "modes < points / 2 = 32"),
 }
 
@@ -106,3 +136,15 @@ def test_bad_input_is_named(case):
     call, message = BAD[case]
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_numbers_of_every_library_are_numbers():
+    import json
+
+    import jax.numpy as jnp
+
+    space = data.ParameterSpace(k=data.Uniform(np.float32(0.5), jnp.asarray(1.0)), n=data.Uniform(0, 4))
+    assert json.loads(json.dumps(space.to_json()))[0]["lower"] == 0.5
+    assert data.sample(space, np.int64(3), seed=np.int32(1)).members == 3
+    read = space.read({"k": np.float64(0.5), "n": True})
+    assert float(read["k"]) == 0.5 and float(read["n"]) == 1.0

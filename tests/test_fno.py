@@ -145,9 +145,9 @@ def test_layouts_that_are_not_fields_are_refused(changes, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 0}, r"width: expected at least 1, got 0"),
-        ({"modes": 0}, r"modes: expected at least 1, got 0"),
-        ({"activation": "wobble"}, r"activation: expected a function of jax.nn such as 'gelu', got 'wobble'"),
+        ({"width": 0}, r"width: expected a whole number, at least 1; got 0"),
+        ({"modes": 0}, r"modes: expected a whole number, at least 1; got 0"),
+        ({"activation": "wobble"}, r"activation: expected a function of jax.nn such as 'silu', got 'wobble'"),
     ],
 )
 def test_sizes_that_cannot_be_meant_are_refused(settings, message):

@@ -1,5 +1,7 @@
 """The guard: who answers, with what promise, through every transformation; against exponential decay."""
 
+import dataclasses
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import pytest
 import scipy.integrate
 
 from emulax import data, pipelines, simulators, surrogates
+from emulax.pipelines import _guard
 from emulax.pipelines._guard import acceptance_threshold
 
 
@@ -229,11 +232,99 @@ def test_a_surrogate_of_another_system_is_refused(surrogate):
         (dict(tolerance=0.1, risk=0.0), "risk: expected a probability above 0 and below 1, got 0.0"),
         (dict(tolerance=0.1, risk=1.5), "risk"),
         (dict(tolerance=np.nan, risk=0.1), "tolerance"),
+        (dict(tolerance="a", risk=0.1), "tolerance: expected a relative error above 0, got 'a'"),
+        (dict(tolerance=None, risk=0.1), "tolerance: expected a relative error above 0, got None"),
+        (dict(tolerance=[0.1], risk=0.1), r"tolerance: expected a relative error above 0, got \[0\.1\]"),
+        (dict(tolerance=0.1, risk="low"), "risk: expected a probability above 0 and below 1, got 'low'"),
     ],
 )
 def test_promises_that_mean_nothing_are_refused(surrogate, options, message):
     with pytest.raises(ValueError, match=message):
         pipelines.guard(DECAY, surrogate, **options)
+
+
+def test_what_is_no_simulator_or_no_surrogate_is_refused(surrogate):
+    for arguments, message in (
+        ((DECAY, "decay.emx"), "surrogate: expected what .* got 'decay.emx'; read it with surrogates.load"),
+        ((DECAY, None), "surrogate: expected what .* got None"),
+        ((DECAY, DECAY), "surrogate: expected what surrogates.fit or load returns, got ODESimulator object"),
+        ((surrogate, DECAY), "got them in each other's place; swap them"),
+        ((surrogate, surrogate), "simulator: expected the one that the surrogate stands for, got Surrogate object"),
+        (("decay", surrogate), "simulator: expected the one that the surrogate stands for, got 'decay'"),
+        ((simulators.Decay, surrogate), "simulator: expected the one .* got the function Decay"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pipelines.guard(*arguments, tolerance=0.1, risk=0.1)
+        with pytest.raises(ValueError, match=message):
+            pipelines.validate(*reversed(arguments), {"k": [0.5], "y0": [1.0]})
+
+
+def test_what_is_no_parameter_and_no_time_is_refused(fast):
+    with pytest.raises(ValueError, match="parameter 'k': expected a real number"):
+        fast.solve({"k": "fast", "y0": 1.0})
+    with pytest.raises(ValueError, match="ts: expected times as numbers, got 'now'"):
+        fast.solve(INSIDE, "now")
+    with pytest.raises(ValueError, match=r"design: expected a mapping .* got ndarray of shape \(2, 2\)"):
+        simulators.solve_ensemble(fast, np.ones((2, 2)))
+
+
+def test_who_solved_the_rejected_members_is_told_in_the_numbers_of_the_design(fast, monkeypatch):
+    def solve(simulator, design, **options):
+        solved = simulators.solve_ensemble(simulator, design, **options)
+        if simulator is not DECAY:
+            return solved
+        known = {"solvers": {"Tsit5": 2, "Rodas5P": 2}, "retried": {"Rodas5P": [1, 3]}}  # the last one is padding
+        return dataclasses.replace(solved, metadata=solved.metadata | known)
+
+    monkeypatch.setattr(_guard, "solve_ensemble", solve)
+    design = {"k": [5.0, 0.5, 5.5, 0.6, 6.0], "y0": np.ones(5)}
+    answers = fast.solve_members(design)
+    rejected = np.flatnonzero(answers.source == 0).tolist()
+    assert rejected == [0, 2, 4]
+    assert answers.metadata["solvers"] == {"Tsit5": 2, "Rodas5P": 1}
+    assert answers.metadata["retried"] == {"Rodas5P": [2]}
+
+
+class TestTracedTimes:
+    """Times that jax.numpy makes inside jit are known only while the program runs."""
+
+    def test_of_solve_go_to_the_solver_with_a_warning(self, fast):
+        with pytest.warns(
+            UserWarning, match="solve: the solver answers, since ts is known only while the program runs"
+        ):
+            solution = jax.jit(lambda: fast.solve(INSIDE, jnp.linspace(0.0, 2.0, 11)))()
+        assert str(solution.source) == "solver"
+        np.testing.assert_allclose(solution.values["y"], exact(INSIDE), rtol=1e-5)
+        known = jax.jit(lambda: fast.solve(INSIDE, np.linspace(0.0, 2.0, 11)))()
+        assert str(known.source) == "surrogate"
+
+    def test_of_diffeqsolve_go_to_diffrax_with_the_reason(self, fast):
+        def call(saveat):
+            arguments = (diffrax.ODETerm(vector_field), diffrax.Tsit5(), 0.0, 2.0, 0.1, jnp.ones(1), INSIDE)
+            return fast.diffeqsolve(*arguments, saveat=saveat).stats["source"]
+
+        with pytest.warns(UserWarning, match=r"its SaveAt was made inside jit, .* make it outside of jit"):
+            source = jax.jit(lambda: call(diffrax.SaveAt(ts=DECAY.times)))()
+        assert str(source) == "solver"
+        outside = diffrax.SaveAt(ts=DECAY.times)
+        assert str(jax.jit(lambda: call(outside))()) == "surrogate"
+
+    def test_of_the_interval_go_to_diffrax_with_the_reason(self, fast):
+        saveat = diffrax.SaveAt(ts=DECAY.times)
+
+        def last(t1):
+            arguments = (diffrax.ODETerm(vector_field), diffrax.Tsit5(), 0.0, t1, 0.1, jnp.ones(1), INSIDE)
+            return fast.diffeqsolve(*arguments, saveat=saveat).ys[-1, 0]
+
+        with pytest.warns(UserWarning, match="t0 or t1 is known only while the program runs; pass Python numbers"):
+            assert jax.jit(last)(2.0) == pytest.approx(np.exp(-1.0), rel=1e-4)
+
+    def test_scipy_is_refused_where_it_cannot_run(self, fast):
+        def last(k):
+            return fast.solve_ivp(vector_field, (0.0, 2.0), [1.0], args=({"k": k, "y0": 1.0},), t_eval=DECAY.times).y
+
+        with pytest.raises(ValueError, match="scipy runs outside of jit, grad and vmap only; use `solve`"):
+            jax.jit(last)(0.5)
 
 
 def test_a_promise_that_cannot_be_kept_hands_everything_to_the_solver(surrogate):

@@ -10,6 +10,7 @@ import pytest
 
 from emulax import data, pipelines, simulators, surrogates
 from emulax.pipelines import _figures, _verdict
+from emulax.pipelines._grids import grid_errors
 from emulax.pipelines._headline import headline
 from emulax.pipelines._palette import to_svg
 from emulax.pipelines._validate import _check
@@ -193,6 +194,8 @@ def test_what_is_no_report_is_refused(tmp_path, text, message):
         pipelines.Report.load(tmp_path / "r.json")
     with pytest.raises(FileNotFoundError, match="found nothing"):
         pipelines.Report.load(tmp_path / "none.json")
+    with pytest.raises(ValueError, match=r"path: expected the path of a report saved as \.json, got None"):
+        pipelines.Report.load(None)
 
 
 def test_requests_that_cannot_be_meant_are_refused(surrogate):
@@ -207,6 +210,17 @@ def test_requests_that_cannot_be_meant_are_refused(surrogate):
         pipelines.validate(surrogate, other, held_out())
     with pytest.raises(ValueError, match=r"states a 90% band, not one of 50%; surrogates\.calibrate"):
         pipelines.validate(surrogate, DECAY, held_out(), level=0.5)
+    for options, message in (
+        (dict(level="high"), "level: expected a coverage above 0 and below 1, got 'high'"),
+        (dict(precision="half"), "precision: expected 'double' or 'single', got 'half'"),
+        (dict(threshold=None), "threshold: expected an error above 0, got None"),
+        (dict(seconds={"train": 1.0}), "seconds: expected .* got dict object"),
+        (dict(progress="bar"), "progress: expected a function"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pipelines.validate(surrogate, DECAY, held_out(), **options)
+    with pytest.raises(ValueError, match=r"design: expected a mapping .* got ndarray of shape \(2, 2\)"):
+        pipelines.validate(surrogate, DECAY, np.ones((2, 2)))
     lost = simulators.solve_ensemble(DECAY, {"k": [np.nan] * 2, "y0": [1.0] * 2})
     with pytest.raises(ValueError, match=r"none of the 2 held-out members finished \(bad_parameter\)"):
         pipelines.validate(surrogate, DECAY, lost)
@@ -236,6 +250,66 @@ def test_what_went_wrong_is_said(report):
         "tighten the solver before judging",
     ):
         assert part in said
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    """Burgers on 48 points with fields of 8 modes, which 24 points resolve, and a small operator trained on it."""
+    field = data.GaussianRandomField(points=48, modes=8)
+    simulator = simulators.Burgers(data.ParameterSpace(u0=field), nu=0.1, times=(0.2,), points=48, solve_points=48)
+
+    def solve(seed, members):
+        return simulators.solve_ensemble(
+            simulator, data.sample(simulator.parameters, members, method="random", seed=seed), devices=1
+        )
+
+    network = surrogates.FNO(width=8, modes=6, depth=2)
+    return simulator, surrogates.fit(network, solve(0, 64), steps=100, batch_size=8, calibration=solve(1, 16))
+
+
+def test_an_operator_is_judged_on_other_grids(smooth):
+    simulator, surrogate = smooth
+    design = data.sample(simulator.parameters, 16, method="random", seed=2)
+    report = pipelines.validate(surrogate, simulator, design, speed=False)
+    grids = report.content["grids"]
+    assert (grids["trained"], grids["members"]) == (48, 16)
+    assert [entry["points"] for entry in grids["entries"]] == [24, 48, 96]
+    for entry in grids["entries"]:
+        # the same functions, drawn on that grid, and the solver's answers there
+        u0 = simulator.parameters["u0"].draw(2, np.arange(16), points=entry["points"])
+        exact = simulators.solve_ensemble(simulator.replace(points=entry["points"]), {"u0": u0}).values["u"][:, 0]
+        found = np.asarray(jax.vmap(lambda u: surrogate.solve({"u0": u}).values["u"])(u0))[:, 0]
+        errors = np.linalg.norm(found - exact, axis=1) / np.linalg.norm(exact, axis=1)
+        assert entry["median"] == pytest.approx(np.median(errors), rel=1e-3)
+        assert entry["mean"] == pytest.approx(np.mean(errors), rel=1e-3)
+        assert entry["worst"] == pytest.approx(errors.max(), rel=1e-3)
+    assert grids["entries"][1]["median"] == pytest.approx(report.content["errors"]["member"]["median"], rel=1e-3)
+    assert "Does it hold on other grids?" in report.html(figures=False)
+    assert "96 points" in str(report)
+
+
+def test_what_knows_one_grid_only_is_judged_on_that(report, smooth):
+    assert report.content["grids"] is None
+    assert "other grids" not in report.html(figures=False) + str(report)
+    simulator, _ = smooth
+    design = data.sample(simulator.parameters, 40, method="random", seed=3)
+    ensemble = simulators.solve_ensemble(simulator, design, devices=1)
+    perceptron = surrogates.fit(surrogates.MLP(8, 1), ensemble, steps=5, calibration=ensemble)
+    found = {"u0": design["u0"]}
+    assert grid_errors(perceptron, simulator, found, {"u": ensemble.values["u"]}, 0, "double") is None
+
+
+def test_a_report_says_who_solved_the_held_out_members(report):
+    truth = report.content["truth"] | {"solvers": {"Tsit5": 1200, "Rodas5P": 9}, "retried": {"Rodas5P": 9}}
+    page = pipelines.Report(report.content | {"truth": truth}).html(figures=False)
+    assert "<dt>solved by</dt><dd>1,200 Tsit5, 9 Rodas5P (9 retried)</dd>" in page
+
+
+def test_a_report_of_an_older_version_has_no_such_sections(report):
+    content = {key: value for key, value in report.content.items() if key != "grids"}
+    content["truth"] = {key: value for key, value in content["truth"].items() if key not in ("solvers", "retried")}
+    page = pipelines.Report(content).html(figures=False)
+    assert "other grids" not in page and "solved by" not in page
 
 
 def fields(report, dims: int, times: int) -> dict:

@@ -1,6 +1,8 @@
 """A run: what it leaves behind, and what is done again when something changes (case U04)."""
 
 import dataclasses
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -10,6 +12,10 @@ import pytest
 
 from emulax import data, pipelines, surrogates
 from emulax.pipelines import _stages
+from emulax.pipelines._final_table import table_rows
+from emulax.pipelines._lock import locked
+from emulax.pipelines._progress import SilentDisplay
+from emulax.simulators import solve_ensemble
 
 STEPS = ["simulate training", "simulate calibration", "simulate test", "train", "validate", "report"]
 
@@ -113,7 +119,9 @@ def test_a_run_leaves_every_file(finished):
     folder = finished / "runs/tiny"
     left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     ensembles = {f"ensembles/{name}.h5" for name in ("train", "calibration", "test")}
-    assert left == ensembles | {"run.json", "state.json", "log.jsonl", "surrogate.emx", "report.json", "report.html"}
+    assert left == ensembles | {
+        "run.json", "state.json", "log.jsonl", "surrogate.emx", "report.json", "report.html", ".lock",
+    }  # fmt: skip
     events = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [event["step"] for event in events if event["event"] == "finished"] == STEPS
     assert all(event["seconds"] >= 0 for event in events if event["event"] == "finished")
@@ -149,6 +157,7 @@ def test_nothing_changed_redoes_nothing(quick):
         ("tiny.toml", "upper = 1.0", "upper = 1.5", "simulator.parameters.k.upper: 1.0 -> 1.5"),
         ("tiny.toml", '"Tsit5"', '"Heun"', "simulator.solver: Tsit5 -> Heun"),
         ("tiny.toml", "rtol = 1e-6", 'rtol = 1e-6\nprecision = "single"', "simulator.precision: double -> single"),
+        ("tiny.toml", "rtol = 1e-6", 'rtol = 1e-6\nengine = "plain"', "simulator.engine: auto -> plain"),
         ("decay.py", '-p["k"] * y', '-1.5 * p["k"] * y', "simulator.fingerprint: "),
     ],
 )
@@ -175,6 +184,84 @@ def test_what_changes_the_solutions_redoes_everything_and_is_named(quick, file, 
 def test_what_changes_no_number_redoes_nothing(quick, file, old, new):
     edit(quick / file, old, new)
     assert run(quick).redone == {}
+
+
+class Notes(SilentDisplay):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def test_another_tolerance_of_the_guard_is_told_and_taken(quick):
+    edit(quick / "tiny.toml", "[report]", "[guard]\ntolerance = 5.0\nrisk = 0.2\n[report]")
+    display = Notes()
+    assert run(quick, display=display).redone == {}
+    told = "; load_guarded and `emulax predict --guard` take it, nothing is done again"
+    assert display.notes[:2] == [f"guard.tolerance: 0.02 -> 5.0{told}", f"guard.risk: 0.05 -> 0.2{told}"]
+    guarded = pipelines.load_guarded(quick / "runs/tiny")
+    assert (guarded.tolerance, guarded.risk) == (5.0, 0.2)
+
+
+def test_one_run_at_a_time_in_one_folder(quick):
+    message = rf"found one under way \(process {os.getpid()}\); wait for it"
+    with locked(quick / "runs/tiny"), pytest.raises(ValueError, match=message):
+        run(quick)
+    assert run(quick).redone == {}
+
+
+def test_a_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path), locked(tmp_path):
+        pass
+
+
+def test_an_engine_of_the_caller_is_a_change(quick):
+    redone = run(quick, until="simulate", engine="plain").redone
+    assert redone == {step: ["simulator.engine: auto -> plain"] for step in STEPS[:3]}
+    with pytest.raises(ValueError, match="engine: expected one of auto, lanes, plain, got 'fast'"):
+        run(quick, engine="fast")
+
+
+def test_who_solved_the_members_is_on_record(again, monkeypatch):
+    def solve(*arguments, **options):
+        ensemble = solve_ensemble(*arguments, **options)
+        known = {"solvers": {"Tsit5": 29, "Rodas5P": 3}, "retried": {"Rodas5P": [1, 30]}}
+        return dataclasses.replace(ensemble, metadata=ensemble.metadata | known)
+
+    monkeypatch.setattr(_stages, "solve_ensemble", solve)
+    summary = run(again, until="simulate", seed=8).summary
+    assert summary["solvers"]["training"] == {"Tsit5": 29, "Rodas5P": 3}
+    assert dict(table_rows(summary))["solved by"] == "87 Tsit5, 9 Rodas5P (6 retried)"
+
+
+def test_a_record_without_solvers_is_shown_without(again):
+    state = json.loads((again / "runs/tiny/state.json").read_text())
+    for step in STEPS[:3]:
+        del state["steps"][step]["facts"]["solvers"], state["steps"][step]["facts"]["retried"]
+    (again / "runs/tiny/state.json").write_text(json.dumps(state))
+    summary = pipelines.summarise(again / "runs/tiny")
+    assert (summary["solvers"], summary["retried"]) == ({}, {})
+    assert "solved by" not in dict(table_rows(summary))
+
+
+def test_a_mistake_that_shows_while_solving_has_a_line(again):
+    edit(again / "tiny.toml", "rtol = 1e-6", 'rtol = 1e-6\nprecision = "single"')
+    edit(
+        again / "decay.py",
+        "decay = ",
+        "def field(t, y, p):\n    if y.dtype != jnp.float64:\n        raise TypeError('double only')\n"
+        "    return -p['k'] * y\n\n\ndecay = ",
+    )
+    edit(again / "decay.py", 'lambda t, y, p: -p["k"] * y', "field")
+    with pytest.raises(ValueError, match=r"^decay\.py: line 6: TypeError: double only$"):
+        run(again)
 
 
 def test_reordered_sections_redo_nothing(quick):

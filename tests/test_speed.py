@@ -56,7 +56,7 @@ def test_a_surrogate_that_is_the_solver_is_matched_with_itself():
 
 def test_an_adaptive_solver_is_loosened_as_far_as_can_be():
     target = error_of(DECAY.replace(numerics=simulators.Numerics(rtol=1e-4, atol=1e-7)))
-    ladder = list(tolerance_ladder(DECAY, DECAY.numerics.solver))[::2]
+    ladder = list(tolerance_ladder(DECAY, DECAY.numerics.method))[::2]
     entries = _speed.climb(ladder, _speed._Judge(MEMBERS, TRUTH, given=1), target)
     tried = [(entry["label"], entry["precision"]) for entry in entries]
     assert tried == [("Tsit5, rtol 0.01", "double"), ("Tsit5, rtol 0.0001", "double"), ("Tsit5, rtol 0.0001", "single")]

@@ -1,5 +1,7 @@
 """Ensemble files: round trips against the ensemble in memory, other readers, damage, units and metadata."""
 
+import dataclasses
+import json
 import shutil
 import subprocess
 
@@ -56,11 +58,25 @@ def test_a_file_of_one_member_keeps_double_precision(tmp_path):
 
 
 def test_metadata_of_every_kind_comes_back(ensemble, tmp_path):
-    import dataclasses
-
     metadata = {"none": None, "nested": {"a": [True, "", "nu"]}, "long": "x" * 70_000, "many": list(range(10_000))}
     data.save_ensemble(dataclasses.replace(ensemble, metadata=metadata), tmp_path / "m.h5")
     assert data.load_ensemble(tmp_path / "m.h5").metadata == metadata
+
+
+def test_who_solved_which_member_is_kept_and_told(ensemble, tmp_path):
+    known = {"solvers": {"Tsit5": 19_310, "Rodas5P": 690}, "retried": {"Rodas5P": list(range(20_000))}}
+    told = dataclasses.replace(ensemble, metadata=ensemble.metadata | known)
+    assert "  solvers  19,310 Tsit5, 690 Rodas5P (20,000 retried)\n" in repr(told)
+    data.save_ensemble(told, tmp_path / "m.h5")
+    again = data.load_ensemble(tmp_path / "m.h5")
+    assert again.metadata["retried"] == known["retried"] and repr(again) == repr(told)
+    attributes = json.loads(data.open_ensemble(tmp_path / "m.h5").attrs["metadata"])
+    assert attributes["solvers"] == known["solvers"] and attributes["retried"] == known["retried"]
+    silent = {key: value for key, value in ensemble.metadata.items() if key not in known}
+    assert "solvers" not in repr(dataclasses.replace(ensemble, metadata=silent))
+    told.to_xarray().to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
+    with xarray.open_dataset(tmp_path / "x.nc") as dataset:
+        assert json.loads(dataset.attrs["metadata"])["retried"] == known["retried"]
 
 
 def test_fields_keep_their_axes(tmp_path):
@@ -107,6 +123,16 @@ class TestBadFiles:
             file["x"] = 1.0
         with pytest.raises(ValueError, match="expected an ensemble written by emulax"):
             data.load_ensemble(tmp_path / "other.h5")
+
+    def test_folder(self, tmp_path):
+        with pytest.raises(ValueError, match="expected an ensemble file, found a folder"):
+            data.load_ensemble(tmp_path)
+
+    def test_no_path_and_no_ensemble(self, tmp_path):
+        with pytest.raises(ValueError, match="path: expected the path of an ensemble file, got None"):
+            data.load_ensemble(None)
+        with pytest.raises(ValueError, match=r"ensemble: expected an ensemble .* got dict object"):
+            data.save_ensemble({}, tmp_path / "a.h5")
 
     def test_newer(self, path):
         with h5py.File(path, "a") as file:

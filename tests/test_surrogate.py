@@ -109,6 +109,25 @@ def test_times_are_a_choice_among_the_trained_ones(surrogate):
         surrogate.solve({"k": 0.5}, [])
 
 
+@pytest.mark.parametrize("value", ["a", None, 1j, [0.5, 0.6]])
+def test_what_is_no_parameter_is_refused_by_name(surrogate, value):
+    for call in (surrogate.solve, surrogate.inside):
+        with pytest.raises(ValueError, match="parameter 'k': expected"):
+            call({"k": value})
+    with pytest.raises(ValueError, match=r"expected a mapping with the parameters k; got 0\.5"):
+        surrogate.solve(0.5)
+    with pytest.raises(ValueError, match="missing k"):
+        surrogate.baselines.predict({})
+
+
+def test_what_are_no_times_is_refused(surrogate):
+    with pytest.raises(ValueError, match="ts: expected times as numbers, got 'now'"):
+        surrogate.solve({"k": 0.5}, "now")
+    with pytest.raises(ValueError, match="make them with numpy, or leave them out"):
+        jax.jit(lambda: surrogate.solve({"k": 0.5}, jnp.ones(1)))()
+    assert jax.jit(lambda: surrogate.solve({"k": 0.5}, np.ones(1)).values["y"])().shape == (1,)
+
+
 def test_a_surrogate_runs_as_an_ensemble_on_any_number_of_devices(surrogate):
     design = data.sample(surrogate.parameters, 10, method="random", seed=3)
     one, four = (simulators.solve_ensemble(surrogate, design, devices=n) for n in (1, 4))
@@ -246,6 +265,8 @@ def test_the_member_error_is_the_worst_outputs_relative_l2_error():
     truth = {"a": jnp.array([[3.0, 4.0], [0.0, 0.0]]), "b": jnp.ones((2, 2))}
     prediction = {"a": jnp.array([[3.0, 4.5], [0.0, 0.0]]), "b": jnp.array([[1.0, 1.0], [1.0, 1.1]])}
     np.testing.assert_allclose(surrogates.member_error(prediction, truth), [0.1, 0.1 / np.sqrt(2)], rtol=1e-5)
+    with pytest.raises(ValueError, match="missing b"):
+        surrogates.member_error({"a": truth["a"]}, truth)
     # a given first time does not count (M05: 10 given frames of 20 would halve the error)
     np.testing.assert_allclose(surrogates.member_error(prediction, truth, 1), [0.125, 0.1], rtol=1e-5)
 

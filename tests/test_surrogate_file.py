@@ -94,8 +94,17 @@ def test_a_missing_or_foreign_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected a surrogate file"):
         surrogates.load(tmp_path / "none.emx")
     (tmp_path / "text.emx").write_text("not a surrogate")
-    with pytest.raises(ValueError, match="another kind of file"):
-        surrogates.load(tmp_path / "text.emx")
+    np.savez(tmp_path / "arrays.npz", a=np.ones(3))  # a zip archive, and a whole one
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
+        pass
+    for name in ("text.emx", "arrays.npz", "empty.zip"):
+        with pytest.raises(ValueError, match=f"{name}: expected a surrogate file .* got another kind of file"):
+            surrogates.load(tmp_path / name)
+    with pytest.raises(ValueError, match=r"expected a surrogate file .* found a folder"):
+        surrogates.load(tmp_path)
+    for nothing in (None, 5, surrogates.MLP()):
+        with pytest.raises(ValueError, match=r"path: expected the path of a surrogate file \(.emx\), got"):
+            surrogates.load(nothing)
 
 
 def test_a_newer_format_is_refused(surrogate, path, monkeypatch):

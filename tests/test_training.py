@@ -208,6 +208,19 @@ def test_an_ensemble_without_a_finished_member_is_refused():
         (dict(augment="reflection"), "augment: expected fields on one dimension"),
         (dict(coarse=(4, 0.5)), "coarse: expected fields on one dimension"),
         (dict(loss=surrogates.RelativeL2()), "loss: MLP learns outputs shifted by their mean"),
+        (dict(loss="mse"), r"loss: expected a function of \(prediction, target\), .* got 'mse'"),
+        (dict(loss=surrogates.MeanSquaredError), "loss: expected a function .* got the class MeanSquaredError"),
+        (dict(optimiser="adam"), "optimiser: expected an optax transformation .* got 'adam'"),
+        (dict(progress=5), "progress: expected a function .* got 5"),
+        (dict(calibration=5), "calibration: expected an ensemble .* got 5; simulators.solve_ensemble"),
+        (dict(calibration=members(line(), 8)), r"calibration: expected an ensemble with the parameters \['k'\]"),
+        (dict(steps=None), "steps: expected a whole number, at least 1; got None"),
+        (dict(seed=-1), "seed: expected a whole number, at least 0; got -1"),
+        (dict(learning_rate="fast"), "learning_rate: expected a number above 0, got 'fast'"),
+        (dict(learning_rate=np.nan), "learning_rate: expected a number above 0, got nan"),
+        (dict(validation="some"), "validation: expected a share from 0 to below 1, got 'some'"),
+        (dict(coarse=4), r"coarse: expected \(factor, share\); got 4"),
+        (dict(coarse=("a", 0.5)), "coarse: expected a whole number, at least 2; got 'a'"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused_by_name(options, message):
@@ -215,11 +228,35 @@ def test_settings_that_cannot_be_meant_are_refused_by_name(options, message):
         surrogates.fit(SMALL, members(exponential(), 8), **options)
 
 
+def test_objects_of_another_kind_are_refused_by_name():
+    ensemble, decay = members(exponential(), 8), simulators.Decay()
+    for arguments, message in (
+        (("MLP", ensemble), "architecture: expected an architecture such as surrogates.MLP.., got 'MLP'"),
+        ((surrogates.MLP, ensemble), "got the class MLP; write MLP.."),
+        ((SMALL, decay), "ensemble: expected an ensemble, got ODESimulator object; simulators.solve_ensemble"),
+        ((ensemble, SMALL), "architecture: .* got Ensemble object"),
+        ((SMALL, None), "ensemble: expected an ensemble, got None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            surrogates.fit(*arguments, steps=5)
+
+
+@pytest.mark.parametrize("count", [80, 200])
+def test_a_share_that_leaves_nobody_to_train_on_is_refused(count):
+    with pytest.raises(ValueError, match=r"validation: expected a share that leaves members to train on; 0\.99 keeps"):
+        surrogates.fit(SMALL, members(exponential(), count), steps=5, validation=0.99)
+
+
 def test_hyperparameters_that_cannot_be_meant_are_refused_by_name():
-    with pytest.raises(ValueError, match="width: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="width: expected a whole number, at least 1; got 0"):
         surrogates.MLP(width=0)
     with pytest.raises(ValueError, match=r"activation: expected a function of jax\.nn"):
         surrogates.MLP(activation="nonsense")
+    for settings in ({"width": "wide"}, {"depth": 2.5}, {"width": None}, {"activation": 5}, {"residual": "yes"}):
+        with pytest.raises(ValueError, match=f"{next(iter(settings))}: expected"):
+            surrogates.MLP(**settings)
+    # what NumPy counts is a number, and is written as one
+    assert surrogates.MLP(width=np.int64(16), depth=2).to_json() == SMALL.to_json()
 
 
 def test_progress_counts_to_the_last_step():

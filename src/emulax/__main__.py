@@ -19,9 +19,23 @@ app = typer.Typer(
     help="Run ensembles of simulations, train surrogates on them, and put a surrogate where a solver is called.",
 )
 
+MOST_DEVICES = 256
+INTERRUPTED = 130
+
+
+def _check_devices(count: int | None) -> int | None:
+    if count is not None and not 1 <= count <= MOST_DEVICES:
+        raise ValueError(f"--devices: expected a whole number from 1 to {MOST_DEVICES}, got {count}")
+    return count
+
+
 RunFile = Annotated[Path, typer.Argument(metavar="FILE", help="A run file (TOML); `emulax new NAME` writes one.")]
 Devices = Annotated[
-    int | None, typer.Option("--devices", metavar="N", help="Devices to use; on a CPU as many as named.")
+    int | None,
+    typer.Option("--devices", metavar="N", callback=_check_devices, help="Devices to use; on a CPU as many as named."),
+]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", metavar="NAME", help="auto, lanes or plain, in place of the run file's.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed, in place of the run file's.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no table.")]
@@ -32,13 +46,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 def common(
     context: typer.Context,
     devices: Devices = None,
+    engine: EngineName = None,
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="On an error, show where it happened.")] = False,
 ) -> None:
-    context.obj = {"devices": devices, "seed": seed, "quiet": quiet, "as_json": as_json}
+    context.obj = {"devices": devices, "engine": engine, "seed": seed, "quiet": quiet, "as_json": as_json}
     if version:
         print(f"emulax {importlib.metadata.version('emulax')}")
     elif context.invoked_subcommand is None:
@@ -50,12 +65,13 @@ def run(
     context: typer.Context,
     file: RunFile,
     devices: Devices = None,
+    engine: EngineName = None,
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Simulate, train, validate and report, redoing only what changed."""
-    _run(context, file, "validate", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
+    _run(context, file, "validate", devices=devices, engine=engine, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -63,12 +79,13 @@ def simulate(
     context: typer.Context,
     file: RunFile,
     devices: Devices = None,
+    engine: EngineName = None,
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Solve the members of a run file."""
-    _run(context, file, "simulate", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
+    _run(context, file, "simulate", devices=devices, engine=engine, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -76,12 +93,13 @@ def train(
     context: typer.Context,
     file: RunFile,
     devices: Devices = None,
+    engine: EngineName = None,
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Train the surrogate of a run file (and simulate, if needed)."""
-    _run(context, file, "train", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
+    _run(context, file, "train", devices=devices, engine=engine, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @app.command()
@@ -89,12 +107,13 @@ def validate(
     context: typer.Context,
     file: RunFile,
     devices: Devices = None,
+    engine: EngineName = None,
     seed: Seed = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Judge the surrogate of a run file (and train, if needed)."""
-    _run(context, file, "validate", devices=devices, seed=seed, quiet=quiet, as_json=as_json)
+    _run(context, file, "validate", devices=devices, engine=engine, seed=seed, quiet=quiet, as_json=as_json)
 
 
 @app.command("list")
@@ -204,10 +223,11 @@ def _run(context: typer.Context, file: Path, until: str, **given: Any) -> None:
 
     display = pick_display(options["quiet"])
     try:
-        result = pipelines.run(file, until=until, seed=options["seed"], devices=options["devices"], display=display)
+        chosen = {name: options[name] for name in ("seed", "devices", "engine")}
+        result = pipelines.run(file, until=until, display=display, **chosen)
     except KeyboardInterrupt:
         print("emulax: interrupted; finished steps are kept, the same command goes on from there", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise SystemExit(INTERRUPTED) from None
     done = {"redone": result.redone, "kept": list(result.kept)}
     _print_summary(result.summary | done if options["as_json"] else result.summary, options)
 
@@ -248,13 +268,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _call(arguments: list[str]) -> int:
     try:
-        return app(args=arguments, prog_name="emulax", standalone_mode=False) or 0
+        code = app(args=arguments, prog_name="emulax", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):  # versions of typer differ in what they make of Ctrl-C
+        code = INTERRUPTED
     except Exception as error:
         if "--debug" in arguments:
             raise
         message, code = _explain(error, arguments)
         print("\n".join(f"emulax: {line}" for line in message.splitlines()), file=sys.stderr)
         return code
+    if code == INTERRUPTED:
+        print("emulax: interrupted", file=sys.stderr)
+    return code
 
 
 def _explain(error: Exception, arguments: list[str]) -> tuple[str, int]:
@@ -264,7 +289,7 @@ def _explain(error: Exception, arguments: list[str]) -> tuple[str, int]:
         known = [info.name or info.callback.__name__ for info in app.registered_commands]  # type: ignore[union-attr]
         where = f"emulax {command} --help" if command in known else "emulax --help"
         return f"{error.format_message().rstrip('.')}; see `{where}`", 2  # type: ignore[attr-defined]
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}", 2
     if isinstance(error, (ValueError, OSError)):
         return str(error), 2

@@ -1,0 +1,165 @@
+"""One lane of the ensemble engine: a member under way, and what one trial step makes of it.
+
+A lane takes the steps that `diffrax.diffeqsolve` would take: same first step, same error norm, same decisions. All is
+written for one lane and one trial step; `vmap` and the loops are outside.
+"""
+
+import dataclasses
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Status
+from ._control import scaled_error, step_factor
+from ._numerics import Numerics
+from ._problem import Problem, first_step
+
+IDLE = np.iinfo(np.int32).max  # the row of a lane without a member; writing to it writes nothing
+_ULPS = 100  # a step that ends this close to the last time ends there, as in diffrax
+
+
+class Lane(eqx.Module):
+    """A member under way.
+
+    - `row`: the member's row among those of its device, or `IDLE`.
+    - `t`, `end`: start and end of the next trial step, counted from the initial state.
+    - `y`, `solver_state`: where the member stands at `t`.
+    - `args`: its parameters, as the terms take them.
+    - `saved`: how many times are saved; `steps`: trial steps so far; `status`: code of `Status`.
+    """
+
+    row: jax.Array
+    t: jax.Array
+    end: jax.Array
+    y: Any
+    solver_state: Any
+    args: Any
+    saved: jax.Array
+    steps: jax.Array
+    status: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Stepper:
+    """How lanes move: what all members of an ensemble share.
+
+    - `solver`: a diffrax solver; `numerics`: tolerances or fixed step.
+    - `times`: saved times, `(time,)`; `first`: how many of them are the initial time itself.
+    - `most_saves`: times that one trial step may save; a step over more is repeated without advancing.
+    """
+
+    solver: Any
+    numerics: Numerics
+    times: jax.Array
+    first: int
+    most_saves: int
+
+    @property
+    def stop(self) -> jax.Array:
+        return self.times[-1]
+
+    def begin(self, problem: Problem, row: jax.Array) -> Lane:
+        """A member before its first step."""
+        terms, y0, args = problem.terms, problem.y0, problem.args
+        start = jnp.zeros((), self.times.dtype)
+        end = jnp.minimum(first_step(problem, self.solver, self.numerics), self.stop)
+        state = self.solver.init(terms, start, end, y0, args)
+        if self._keeps_first_stage(state):
+            # a stock solver would evaluate its first stage for every lane as long as any lane is new
+            state = self.solver.func(terms, start, y0, args)
+        finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y0)]).all()
+        status = jnp.where(problem.known, jnp.where(finite, Status.ok, Status.non_finite), Status.bad_parameter)
+        zero = jnp.zeros((), jnp.int32)
+        return Lane(row, start, end, y0, state, args, zero + self.first, zero, status.astype(jnp.int32))
+
+    def finished(self, lane: Lane) -> jax.Array:
+        """Whether a lane has nothing more to do: all is saved, or its member failed."""
+        return (lane.row == IDLE) | (lane.saved >= len(self.times)) | (lane.status != Status.ok)
+
+    def advance(self, terms: Any, lane: Lane, most_steps: jax.Array) -> tuple[Lane, jax.Array, tuple[Any, ...]]:
+        """One trial step.
+
+        **Returns:** the lane after it, how many times it saved, and the states at the next `most_saves` times, of which
+        that many count.
+        """
+        idle = self.finished(lane)
+        y1, error, dense, state, result = self.solver.step(
+            terms, lane.t, lane.end, lane.y, lane.args, self._unpack(lane.solver_state), made_jump=False
+        )
+        state = state[1] if self._keeps_first_stage(state) else state
+        keep, factor = self._judge(lane, terms, y1, error)
+        good = keep & (result == diffrax.RESULTS.successful)
+        count = jnp.where(idle | ~good, 0, self._due(lane))
+        path = self.solver.interpolation_cls(t0=lane.t, t1=lane.end, **dense)
+        states = tuple(path.evaluate(self._time(lane.saved + i)) for i in range(self.most_saves))
+        saved = lane.saved + count
+        repeat = good & (saved < len(self.times)) & (self._time(saved) <= lane.end)
+        moved = good & ~repeat & ~idle
+        tried = ~repeat & ~idle
+        steps = lane.steps + tried
+        t = jnp.where(moved, lane.end, lane.t)
+        end = jnp.where(tried, self._next_end(lane, keep, factor), lane.end)
+
+        def settle(new, old):
+            return jnp.where(moved, new, old)
+
+        status = jnp.where(tried, self._status(lane, t, end, steps, keep, result, most_steps, saved), lane.status)
+        after = Lane(
+            row=lane.row,
+            t=t,
+            end=end,
+            y=jax.tree.map(settle, y1, lane.y),
+            solver_state=jax.tree.map(settle, state, lane.solver_state),
+            args=lane.args,
+            saved=saved,
+            steps=steps,
+            status=status.astype(jnp.int32),
+        )
+        return after, count, states
+
+    def _judge(self, lane: Lane, terms: Any, y1: Any, error: Any) -> tuple[jax.Array, jax.Array]:
+        """Whether the step is good enough, and the next one over it."""
+        if self.numerics.step is not None:
+            finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)]).all()
+            return finite, jnp.ones_like(lane.t)
+        size = scaled_error(lane.y, y1, error, self.numerics.rtol, self.numerics.atol)
+        keep = size < 1
+        return keep, step_factor(size, keep, self.solver.error_order(terms)).astype(lane.t.dtype)
+
+    def _next_end(self, lane: Lane, keep: jax.Array, factor: jax.Array) -> jax.Array:
+        start = jnp.where(keep, lane.end, lane.t)
+        end = start + factor * (lane.end - lane.t)
+        near = self.stop * (1 - _ULPS * jnp.finfo(end.dtype).eps)
+        return jnp.where(end > near, jnp.where(keep, self.stop, start + 0.5 * (self.stop - start)), end)
+
+    def _status(self, lane, t, end, steps, keep, result, most_steps, saved) -> jax.Array:
+        """The member's status after a trial step that counts."""
+        broken = keep & (result != diffrax.RESULTS.successful)
+        if self.numerics.step is not None:
+            broken |= ~keep  # a state that is not finite, and no smaller step to try
+        unfinished = saved < len(self.times)
+        stuck = unfinished & ~(end > t)
+        status = jnp.where(unfinished & (steps >= most_steps), Status.max_steps, lane.status)
+        lost = Status.non_finite if self.numerics.step is not None else Status.solver_failed
+        return jnp.where(broken | stuck, lost, status)
+
+    def _due(self, lane: Lane) -> jax.Array:
+        """How many of the next `most_saves` times lie within the trial step."""
+        ahead = [lane.saved + i for i in range(self.most_saves)]
+        within = [(i < len(self.times)) & (self._time(i) <= lane.end) for i in ahead]
+        return jnp.sum(jnp.stack(within), dtype=jnp.int32) if len(within) > 1 else within[0].astype(jnp.int32)
+
+    def _keeps_first_stage(self, state: Any) -> bool:
+        """Whether a solver's state is diffrax' pair of a flag, whether to evaluate the first stage, and its value."""
+        return isinstance(self.solver, diffrax.AbstractRungeKutta) and isinstance(state, tuple) and len(state) == 2
+
+    def _unpack(self, state: Any) -> Any:
+        stock = isinstance(self.solver, diffrax.AbstractRungeKutta) and state is not None
+        return (False, state) if stock else state
+
+    def _time(self, index: jax.Array) -> jax.Array:
+        return self.times.at[index].get(mode="clip")
