@@ -27,6 +27,7 @@ from ._sparsity import jacobian_for
 
 PILOT_MEMBERS = 32
 PILOT_STEPS = 256  # trial steps of the explicit method that the pilot grants each member
+CPU_LANES = 256  # for up to 8 unknowns
 LEAST_LANES = 32  # fewer leave the processor waiting between operations
 WORTH_A_LOOK = 2e7  # steps of a whole ensemble, about a second, that make up for compiling another solver
 
@@ -67,8 +68,6 @@ def plan(runner: Runner, size: int, engine: str) -> list[Attempt]:
     if not ordinary:
         return [explicit]
     stiff = attempt(Rodas5P, lambda: runner.once("stiff solver", lambda: _stiff_solver(runner, unknowns)))
-    if runner.count <= PILOT_MEMBERS:
-        return [explicit, stiff]
     return _by_pilot(runner, size, explicit, stiff, unknowns)
 
 
@@ -99,10 +98,11 @@ def solve_in_turn(
 
 def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unknowns: int) -> list[Attempt]:
     """Attempts chosen by the steps that either method needs for a few members, spread evenly over the design."""
-    few = np.clip(runner.count // 16, 8, PILOT_MEMBERS)
+    few = min(runner.count, np.clip(runner.count // 16, 8, PILOT_MEMBERS))
     numbers = np.unique(np.linspace(0, runner.count - 1, few).round().astype(int))
     slow = _steps_of(explicit, PILOT_STEPS, runner, numbers, size)
-    if np.max(slow) <= explicit.most_steps and np.mean(slow) * runner.count < WORTH_A_LOOK:
+    work = max(np.mean(slow) * runner.count, np.max(slow) * CPU_LANES)  # one slow member keeps all lanes under way
+    if np.max(slow) <= explicit.most_steps and work < WORTH_A_LOOK:
         return [explicit, stiff]
     if np.min(slow) > explicit.most_steps:
         return [stiff, explicit]
@@ -146,7 +146,7 @@ def _lanes(solver: Any, unknowns: int, rows: int, runner: Runner) -> Lanes:
     """Lanes for this many unknowns: as many as keep the caches warm, and four members or more for each to level out."""
     implicit = not isinstance(solver, diffrax.AbstractERK)
     if runner.devices[0].platform == "cpu":
-        most = 256 if unknowns <= 8 else max(4, 2048 // unknowns)
+        most = CPU_LANES if unknowns <= 8 else max(4, 2048 // unknowns)
     else:
         most = max(256, min(16384, 2**22 // unknowns))
     lanes = min(most, rows, max(LEAST_LANES, -(-rows // 4)))

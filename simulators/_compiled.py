@@ -28,11 +28,14 @@ def compiled(thing: Any, rest: tuple, build: Callable[[], Any]) -> Any:
     `thing` is a pytree, compared by its structure and constants; arrays of JAX in it are data and count by their shape.
     Functions are equal if they are one object or have equal source and constants. `rest` is compared with `==`.
     """
-    keys = [key for key in (_key(thing, rest, _identity), _key(thing, rest, _content)) if key is not None]
-    for key in keys:
-        if key in _COMPILED:
-            found = _COMPILED.pop(key)
-            break
+    keys = []
+    for of in (_identity, _content):  # reading functions' source takes time: only if these are not the same objects
+        key = _key(thing, rest, of)
+        if key is not None:
+            keys.append(key)
+            if key in _COMPILED:
+                found = _COMPILED.pop(key)
+                break
     else:
         found = build()
     for key in keys:
@@ -57,13 +60,13 @@ def persistent_cache() -> Iterator[None]:
     folder = os.environ.get("EMULAX_CACHE") or str(
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "emulax" / "compiled"
     )
-    if jax.config.jax_compilation_cache_dir or folder == "off" or not _writable(Path(folder)):
+    settings = {"jax_compilation_cache_dir": folder, "jax_persistent_cache_min_compile_time_secs": 0.2}
+    before = {name: getattr(jax.config, name) for name in settings}
+    if before["jax_compilation_cache_dir"] or folder == "off" or not _writable(Path(folder)):
         yield
         return
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    before = {name: getattr(jax.config, name) for name in names}
     try:
-        _configure(dict(zip(names, (folder, 0.2), strict=True)))
+        _configure(settings)
         yield
     finally:
         _configure(before)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..data import Solution, finish
+from ..data import Solution, Status, finish
 from ._drive import Schedule, drive
 from ._lane import Stepper
 from ._numerics import Numerics, solver_name
@@ -74,7 +74,6 @@ class Lanes(AbstractEngine):
         del noise
         problem = _problem(simulator, times, {name: value[0] for name, value in members.items()})
         scalars = Scalars.of(problem.y0)
-        explicit = isinstance(self.solver, diffrax.AbstractERK)
         small = _is_small(problem)
         stepper = Stepper(
             solver=lane_solver(self.solver, small, simulator.numerics),
@@ -91,7 +90,7 @@ class Lanes(AbstractEngine):
         states, status, steps, reached = drive(
             problem_of,
             stepper,
-            Schedule(self.lanes, self.steps, unroll=4 if explicit and small else 1),
+            Schedule(self.lanes, self.steps, unroll=_unroll(self.solver, scalars.size) if small else 1),
             members,
             count,
             most_steps,
@@ -102,6 +101,8 @@ class Lanes(AbstractEngine):
         def result(member, state, status, steps):
             args = _problem(simulator, times, member).args
             values = simulator.observables(problem.times, state, args)
+            finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state)]).all()
+            status = jnp.where((status == Status.ok) & ~finite, Status.non_finite, status)
             return finish(simulator.start + problem.times, values, status, steps)
 
         return jax.vmap(result)(members, states, status, steps), reached
@@ -127,6 +128,14 @@ def lane_solver(solver: diffrax.AbstractSolver, small: bool, numerics: Numerics)
 def is_initial_value_problem(simulator: Any) -> bool:
     """Whether the lane engine can drive a simulator."""
     return isinstance(simulator, AbstractInitialValueSimulator)
+
+
+def _unroll(solver: Any, unknowns: int) -> int:
+    """Trial steps to write out one after the other: more save copies of the lanes, but cost time to compile."""
+    if not isinstance(solver, diffrax.AbstractERK):
+        return 1
+    work = len(solver.tableau.b_sol) * unknowns  # type: ignore[attr-defined]
+    return 4 if work <= 32 else 2 if work <= 64 else 1
 
 
 def _is_small(problem: Problem) -> bool:

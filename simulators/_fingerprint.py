@@ -139,7 +139,11 @@ def _is_filled(cell: Any) -> bool:
 
 def _source_of_function(function: types.FunctionType) -> str:
     """The function's syntax tree as text, or its bytecode where no source is to be had."""
-    code = function.__code__
+    return _source_of_code(function.__code__)
+
+
+@functools.cache
+def _source_of_code(code: types.CodeType) -> str:
     try:
         tree = ast.parse(Path(code.co_filename).read_text())
     except (OSError, SyntaxError, ValueError):

@@ -102,7 +102,7 @@ class Stepper:
         tried = ~repeat & ~idle
         steps = lane.steps + tried
         t = jnp.where(moved, lane.end, lane.t)
-        end = jnp.where(tried, self._next_end(lane, keep, factor), lane.end)
+        end = jnp.where(tried, self._next_end(lane, steps, keep, factor), lane.end)
 
         def settle(new, old):
             return jnp.where(moved, new, old)
@@ -130,9 +130,12 @@ class Stepper:
         keep = size < 1
         return keep, step_factor(size, keep, self.solver.error_order(terms)).astype(lane.t.dtype)
 
-    def _next_end(self, lane: Lane, keep: jax.Array, factor: jax.Array) -> jax.Array:
+    def _next_end(self, lane: Lane, steps: jax.Array, keep: jax.Array, factor: jax.Array) -> jax.Array:
         start = jnp.where(keep, lane.end, lane.t)
-        end = start + factor * (lane.end - lane.t)
+        if self.numerics.step is None:
+            end = start + factor * (lane.end - lane.t)
+        else:
+            end = (steps + 1) * jnp.asarray(self.numerics.step, start.dtype)  # a sum would gather rounding
         near = self.stop * (1 - _ULPS * jnp.finfo(end.dtype).eps)
         return jnp.where(end > near, jnp.where(keep, self.stop, start + 0.5 * (self.stop - start)), end)
 

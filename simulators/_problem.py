@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import diffrax
 import equinox as eqx
@@ -109,7 +109,7 @@ def first_step(problem: Problem, solver: diffrax.AbstractSolver, numerics: Numer
         return jnp.asarray(numerics.step, dtype)
     if not isinstance(terms, diffrax.ODETerm):
         return jnp.asarray(0.01, dtype)
-    order = solver.error_order(terms)
+    order = cast(int, solver.error_order(terms))
     step = initial_step(lambda t, y: terms.vf(t, y, problem.args), problem.y0, numerics.rtol, numerics.atol, order)
     # what is not a number here fails in the solver, with a status
     return jnp.where(jnp.isfinite(step) & (step > 0), step, 0.01).astype(dtype)

@@ -47,7 +47,7 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
     """
 
     jacobian: eqx.AbstractVar[AbstractJacobian]
-    table: eqx.AbstractClassVar[RosenbrockTable]
+    table: ClassVar[RosenbrockTable]
     term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = _RosenbrockInterpolation
 

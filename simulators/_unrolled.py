@@ -1,7 +1,7 @@
 """Explicit Runge-Kutta methods with their stages written out, for small systems."""
 
 import functools
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import diffrax
 import equinox as eqx
@@ -56,7 +56,8 @@ class Unrolled(diffrax.AbstractAdaptiveSolver):
     interpolation_cls: ClassVar = _WeightedInterpolation
 
     def __check_init__(self):
-        if not isinstance(self.solver, diffrax.AbstractERK):
+        explicit = isinstance(self.solver, diffrax.AbstractERK)
+        if not (explicit and isinstance(self.solver.tableau, diffrax.ButcherTableau)):
             raise ValueError(f"solver: expected an explicit Runge-Kutta method of diffrax, got {self.solver!r}.")
 
     def order(self, terms):
@@ -72,7 +73,7 @@ class Unrolled(diffrax.AbstractAdaptiveSolver):
         return terms.vf(t0, y0, args) if self._reuses_last_stage else None
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        tableau = self.solver.tableau
+        tableau = self._tableau
         control = terms.contr(t0, t1)
         field = terms.vf(t0, y0, args) if solver_state is None else solver_state
         if made_jump is not False and solver_state is not None:
@@ -90,8 +91,12 @@ class Unrolled(diffrax.AbstractAdaptiveSolver):
         return y1, error, dense, field if self._reuses_last_stage else None, diffrax.RESULTS.successful
 
     @property
+    def _tableau(self) -> diffrax.ButcherTableau:
+        return cast(diffrax.ButcherTableau, self.solver.tableau)
+
+    @property
     def _reuses_last_stage(self) -> bool:
-        tableau = self.solver.tableau
+        tableau = self._tableau
         return bool(np.array_equal(tableau.a_lower[-1], tableau.b_sol[:-1]) and tableau.b_sol[-1] == 0)
 
 
@@ -121,7 +126,7 @@ def _dense_weights(solver: type[diffrax.AbstractERK]) -> tuple[tuple[float, ...]
 
     Dense output is linear in those and a polynomial in θ, so its values at unit vectors determine it.
     """
-    stages = len(solver.tableau.b_sol)
+    stages = len(cast(diffrax.ButcherTableau, solver.tableau).b_sol)
     unit = np.eye(stages + 2)
     nodes = 0.5 - 0.5 * np.cos(np.pi * np.arange(9) / 8)
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
@@ -129,6 +134,15 @@ def _dense_weights(solver: type[diffrax.AbstractERK]) -> tuple[tuple[float, ...]
             t0=jnp.zeros(()), t1=jnp.ones(()), y0=jnp.asarray(unit[0]), y1=jnp.asarray(unit[1]), k=jnp.asarray(unit[2:])
         )
         values = np.stack([np.asarray(interpolation.evaluate(jnp.asarray(node))) for node in nodes])
-    coefficients = np.linalg.solve(np.vander(nodes, increasing=True), values).T
-    rounding = 1e-9 * np.abs(coefficients).max()
-    return tuple(tuple(0.0 if abs(c) < rounding else float(c) for c in row) for row in coefficients)
+    return tuple(_fitted(nodes, row) for row in values.T)
+
+
+def _fitted(nodes: np.ndarray, values: np.ndarray) -> tuple[float, ...]:
+    """The coefficients, lowest power first, of the polynomial through `values`; those that are rounding are 0."""
+    powers = np.vander(nodes, increasing=True)
+    first = np.linalg.solve(powers, values)
+    used = np.abs(first) > 1e-8 * np.abs(first).max(initial=1e-8)
+    coefficients = np.zeros(len(nodes))
+    # fitted again without those: as they stand the others make up for what is rounding in them
+    coefficients[used] = np.linalg.lstsq(powers[:, used], values, rcond=None)[0]
+    return tuple(coefficients.tolist())
