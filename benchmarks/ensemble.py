@@ -11,10 +11,11 @@ compiles, is stated apart. Prints tables; writes `results/ensemble.json`, proble
 """
 
 import os
+import sys
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 CORES = sorted(os.sched_getaffinity(0))
-os.sched_setaffinity(0, CORES[:1])  # before any library starts its threads
+if "--devices-only" not in sys.argv:
+    os.sched_setaffinity(0, CORES[:1])  # before any library starts its threads
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -24,7 +25,6 @@ import dataclasses  # noqa: E402
 import json  # noqa: E402
 import statistics  # noqa: E402
 import subprocess  # noqa: E402
-import sys  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
@@ -192,9 +192,10 @@ def devices(repeats: int) -> dict[str, Any]:
     if len(CORES) < 2:
         return {"skipped": "one core"}
     command = [sys.executable, __file__, "--devices-only", str(repeats)]
-    process = subprocess.run(
-        command, capture_output=True, text=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, CORES)
-    )
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    os.sched_setaffinity(0, CORES)
+    process = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    os.sched_setaffinity(0, CORES[:1])
     return json.loads(process.stdout.splitlines()[-1])
 
 

@@ -112,7 +112,8 @@ def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unkn
         return [stiff, explicit]
     if np.all(slow <= limit):
         return [explicit, stiff]
-    return [dataclasses.replace(explicit, most_steps=int(limit)), stiff, explicit]
+    margin = min(int(1.2 * limit), explicit.most_steps)  # the members of the pilot are not the slowest that pay
+    return [dataclasses.replace(explicit, most_steps=margin), stiff, explicit]
 
 
 def _steps_of(attempt: Attempt, most: int, runner: Runner, numbers: np.ndarray, size: int) -> np.ndarray:
