@@ -172,7 +172,7 @@ def scaling(problem: Problem, who: dict[str, Contender], repeats: int) -> list[d
         for name in ("emulax", "emulax, single", "diffrax"):
             slow = name == "diffrax" and members > 10_000
             contender = who.get(name)
-            if contender is None or not contender.suits(problem):
+            if contender is None or not contender.suits(problem) or (name == "diffrax" and problem.stiff):
                 continue
             solve = contender.prepare(problem, design, *problem.tolerances(max(NOMINAL, contender.finest))).run
             solve()

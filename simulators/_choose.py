@@ -18,7 +18,7 @@ from ..data import Solution, Status
 from ._answers import Answers
 from ._devices import gather, order
 from ._engines import SMALL, AbstractEngine, Lanes, Plain, is_initial_value_problem
-from ._numerics import solver_name
+from ._numerics import Numerics, solver_name
 from ._problem import LOST
 from ._rosenbrock import Rodas5P
 from ._runner import Runner
@@ -73,7 +73,11 @@ def plan(runner: Runner, size: int, engine: str) -> list[Attempt]:
 
 def _plain(simulator: Any) -> Attempt:
     numerics = getattr(simulator, "numerics", None)
-    return Attempt(Plain, 0, type(simulator).__name__ if numerics is None else solver_name(numerics.method))
+    if isinstance(numerics, Numerics):
+        name = solver_name(numerics.method)
+    else:
+        name = type(simulator).__name__ if numerics is None else numerics.describe()["solver"]
+    return Attempt(Plain, 0, name)
 
 
 def solve_in_turn(
