@@ -7,7 +7,8 @@ against tight reference solutions, and times are compared at EQUAL error. Runs o
 time is the median of five runs that block until ready, or one run where that takes over 20 s. The first run, which
 compiles, is stated apart. Prints tables; writes `results/ensemble.json`, problem by problem, and
 `docs/figures/work_precision.png`.
-`--quick` takes Lorenz, Van der Pol and Robertson and writes nothing unless `--output` is given.
+Writes the page `docs/benchmarks.md`, too. `--quick` takes Lorenz, Van der Pol and Robertson and writes nothing unless
+`--output` is given; `--draw` only draws the figure and writes the page from what is recorded.
 """
 
 import os
@@ -31,13 +32,14 @@ from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 from _contenders import Contender, contenders, missing  # noqa: E402
+from _page import page  # noqa: E402
 from _problems import Problem, problems  # noqa: E402
-from _record import PACKAGES, machine, write  # noqa: E402
+from _record import PACKAGES, RESULTS, machine, write  # noqa: E402
 from _references import reference  # noqa: E402
 from _work_precision import draw, error, time_at  # noqa: E402
 
 PEERS = ("scipy", "numba", "numbalsoda", "heyoka", "torch", "torchode")
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "work_precision.png"
+DOCS = Path(__file__).parent.parent / "docs"
 ONCE_S = 20.0  # a run that takes longer is timed once
 LONGEST_S = 6.0  # a contender whose run takes longer is not given finer tolerances
 # members for stock diffrax, where one takes 10 ms or more
@@ -222,14 +224,12 @@ def devices_only(repeats: int) -> None:
 
 
 def check_targets(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """The targets, and whether they are met."""
+    """The targets, what was measured or `None`, and whether they are met."""
     found = []
     for problem, _, slower, times in TARGETS:
         measured = results.get(problem, {}).get("contenders", {}).get(slower, {}).get("times_emulax")
-        if measured is not None:
-            found.append({
-                "problem": problem, "against": slower, "target": times, "measured": measured, "met": measured >= times,
-            })  # fmt: skip
+        met = measured is not None and measured >= times
+        found.append({"problem": problem, "against": slower, "target": times, "measured": measured, "met": met})
     return found
 
 
@@ -247,6 +247,17 @@ def keep(folder: Path, found: dict[str, Any]) -> None:
     os.sched_setaffinity(0, CORES[:1])
 
 
+def publish(folder: Path, docs: Path) -> None:
+    """Draw the figure and write the page from what is recorded in `folder`."""
+    record = json.loads((folder / "ensemble.json").read_text())
+    found = record["results"]["problems"]
+    record["results"]["problems"] = {name: found[name] for name in problems() if name in found}
+    figure = docs / "figures" / "work_precision.png"
+    draw(record["results"]["problems"], figure, record["machine"]["cpu"])
+    (docs / "benchmarks.md").write_text(page(record, figure), encoding="utf-8")
+    print(docs / "benchmarks.md", figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time ensembles at equal error.")
     parser.add_argument("--quick", action="store_true", help="Lorenz, Van der Pol and Robertson within a minute")
@@ -255,11 +266,14 @@ def main() -> None:
     parser.add_argument("--members", type=int, help="members of every problem, instead of its own number")
     parser.add_argument("--repeats", type=int, default=5, help="timed runs, at least 5 for a record (default 5)")
     parser.add_argument("--no-devices", action="store_true", help="leave out the comparison of two devices with one")
-    parser.add_argument("--output", type=Path, help="folder for ensemble.json and work_precision.png")
+    parser.add_argument("--output", type=Path, help="folder for ensemble.json, the page and the figure")
+    parser.add_argument("--draw", action="store_true", help="write figure and page from what is recorded, and stop")
     parser.add_argument("--devices-only", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.devices_only:
         return devices_only(options.devices_only)
+    if options.draw:
+        return publish(options.output or RESULTS, options.output or DOCS)
     start = time.perf_counter()
     os.environ.setdefault("EMULAX_CACHE", "off")  # compile times are stated, so they are measured
     who = contenders(tuple(options.contenders) or (("emulax", "diffrax", "numbalsoda LSODA") if options.quick else ()))
@@ -267,22 +281,26 @@ def main() -> None:
         print(f"{name}: not installed, left out")
     chosen = options.problems or (["lorenz", "van_der_pol", "robertson"] if options.quick else list(problems()))
     repeats = 3 if options.quick else options.repeats
-    folder = options.output or (None if options.quick else Path(__file__).parent / "results")
+    folder = options.output or (None if options.quick else RESULTS)
     results = {}
     for name in chosen:
         problem = problems()[name]
         if options.members:
             problem = dataclasses.replace(problem, members=options.members, scaling=())
         results[name] = measure(problem, who, repeats, options.quick)
-        if not options.quick and problem.scaling:
-            results[name]["scaling"] = scaling(problem, who, repeats)
         if folder is not None:
+            keep(folder, {"problems": {name: results[name]}})
+        if not options.quick and problem.scaling and folder is not None:
+            results[name]["scaling"] = scaling(problem, who, repeats)
             keep(folder, {"problems": {name: results[name]}})
     targets = check_targets(results)
     print("\nTargets at equal error")
     for t in targets:
-        verdict = "met" if t["met"] else "MISSED"
-        print(f"  {t['problem']:18} {t['measured']:7.2f} times {t['against']:18} target {t['target']:g}  {verdict}")
+        against = f"times {t['against']:18} target {t['target']:g}"
+        if t["measured"] is None:
+            print(f"  {t['problem']:18}       - {against}  not measured")
+        else:
+            print(f"  {t['problem']:18} {t['measured']:7.2f} {against}  {'met' if t['met'] else 'MISSED'}")
     two = None if options.quick or options.no_devices else devices(repeats)
     if two is not None:
         print("Two devices against one:", two)
@@ -290,10 +308,7 @@ def main() -> None:
             keep(folder, {"devices": two})
     print(f"{time.perf_counter() - start:.1f} s in all")
     if folder is not None:
-        figure = FIGURE if options.output is None else options.output / FIGURE.name
-        everything = json.loads((folder / "ensemble.json").read_text())["results"]["problems"]
-        draw({name: everything[name] for name in problems() if name in everything}, figure, machine()["cpu"])
-        print(figure)
+        publish(folder, options.output or DOCS)
 
 
 if __name__ == "__main__":
