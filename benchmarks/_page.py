@@ -22,7 +22,8 @@ def page(record: dict[str, Any], figure: Path) -> str:
     machine = record["machine"]
     results = record["results"]
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items() if number)
-    where = f"Machine: {machine['cpu']}, {machine['memory_gib']:g} GiB, {machine['system']}, Python {machine['python']}"
+    processor = f"{machine['cpu']} ({machine['vectors']}), {machine['memory_gib']:g} GiB"
+    where = f"Machine: {processor}, {machine['system']}, Python {machine['python']}"
     parts = [HEAD.format(machine=where, versions=f"Versions: {versions}", figure=figure.name), _targets(results)]
     parts += [_problem(found) for found in results["problems"].values()]
     if devices := results.get("devices"):

@@ -36,9 +36,10 @@ def write(name: str, results: Any, packages: tuple[str, ...] = PACKAGES, folder:
 
 
 def machine() -> dict[str, Any]:
-    """Processor, usable cores, memory, system and Python of this machine."""
+    """Processor and its widest vectors, usable cores, memory, system and Python of this machine."""
     return {
         "cpu": _cpu(),
+        "vectors": _vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": platform.platform(terse=True),
@@ -51,6 +52,11 @@ def _cpu() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
+
+
+def _vectors() -> str:
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    return next((name for name in ("avx512f", "avx2", "avx") if name in flags), "unknown")
 
 
 def _version(package: str) -> str | None:
