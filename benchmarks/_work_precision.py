@@ -42,7 +42,7 @@ def draw(results: dict[str, Any], path: Path, machine: str) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     names = list(results)
-    columns = min(4, len(names))
+    columns = 3 if len(names) in (5, 6) else min(4, len(names))
     rows = -(-len(names) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.5 * rows + 0.7), squeeze=False)
     everyone = list(dict.fromkeys(name for result in results.values() for name in result["contenders"]))
