@@ -9,9 +9,11 @@ Written by `benchmarks/ensemble.py` from `benchmarks/results/ensemble.json`; not
 {machine}.
 {versions}.
 
-Every contender solves the same members. Times are microseconds per member, medians, after compilation, at EQUAL error:
-the error that emulax has at a relative tolerance of 1e-6, the largest over members, times and unknowns relative to each
-unknown's largest value. Where a contender was not run to that error there is a dash.
+Times are microseconds per member after compilation, medians of five runs, or one run where that takes over 20 s. They
+are compared at EQUAL error: the error that emulax has at a relative tolerance of 1e-6, the largest over members, times
+and unknowns relative to each unknown's largest value. A dash stands where a contender did not reach that error.
+Contenders that solve one member after the other, and the slowest ones, were given fewer members, spread evenly over the
+same design.
 
 ![Time against the error reached, one panel per problem](figures/{figure})
 """
@@ -36,6 +38,10 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def _number(us: float) -> str:
+    return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
+
+
 def _targets(results: dict[str, Any]) -> str:
     rows = []
     for t in results["targets"]:
@@ -49,17 +55,17 @@ def _problem(found: dict[str, Any]) -> str:
     rows = []
     for name, contender in found["contenders"].items():
         us, times = contender.get("us_at_equal_error"), contender.get("times_emulax")
+        members = max(point["members"] for point in contender["points"])
         compiled = max(point["compile_s"] for point in contender["points"])
-        rows.append(
-            (name, "-" if us is None else f"{us:,.4g}", "-" if times is None else f"{times:.2f}", f"{compiled:.1f}")
-        )
+        reached = ("-", "-") if us is None or times is None else (_number(us), f"{times:.2f}")
+        rows.append((name, f"{members:,}", *reached, f"{compiled:.1f}"))
     error = found.get("equal_error")
     text = f"## {found['title']}\n\n{found['members']:,} members"
     text += "" if error is None else f", error {error:.1e}"
     text += f"; reference: {found['reference']}.\n\n"
-    text += _table(("contender", "µs per member", "times emulax's", "first run's extra s"), rows)
+    text += _table(("contender", "members", "µs per member", "times emulax's", "first run's extra s"), rows)
     if found.get("scaling"):
-        rows = [(s["contender"], f"{s['members']:,}", f"{s['us_per_member']:.4g}") for s in found["scaling"]]
+        rows = [(s["contender"], f"{s['members']:,}", _number(s["us_per_member"])) for s in found["scaling"]]
         text += "\nOther numbers of members, at the nominal tolerance:\n\n"
         text += _table(("contender", "members", "µs per member"), rows)
     return text

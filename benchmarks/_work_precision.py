@@ -83,7 +83,7 @@ def draw(results: dict[str, Any], path: Path, machine: str) -> None:
 
 def _style(name: str, index: int) -> dict[str, Any]:
     if name.startswith("emulax"):
-        dashes = "--" if "single" in name else "-"
-        return {"color": "#c1272d", "linewidth": 2.2, "marker": "o", "markersize": 5, "linestyle": dashes}
+        single = {"linestyle": "--", "markerfacecolor": "white"} if "single" in name else {}
+        return {"color": "#c1272d", "linewidth": 2.2, "marker": "o", "markersize": 5} | single
     colours = ("#1f77b4", "#17becf", "#7f7f7f", "#2ca02c", "#98df8a", "#9467bd", "#bcbd22", "#000000", "#8c564b")
     return {"color": colours[index % len(colours)], "linewidth": 1.2, "marker": "s", "markersize": 3.5}

@@ -5,9 +5,8 @@
 Every contender solves the same members on one core with a sweep of tolerances; the error of each run is measured
 against tight reference solutions, and times are compared at EQUAL error. Runs of all contenders are interleaved; a
 time is the median of five runs that block until ready, or one run where that takes over 20 s. The first run, which
-compiles, is stated apart. Prints tables; writes `results/ensemble.json`, problem by problem, and
-`docs/figures/work_precision.png`.
-Writes the page `docs/benchmarks.md`, too. `--quick` takes Lorenz, Van der Pol and Robertson and writes nothing unless
+compiles, is stated apart. Prints tables; writes `results/ensemble.json`, problem by problem, the page
+`docs/benchmarks.md` and its figure. `--quick` takes Lorenz, Van der Pol and Robertson and writes nothing unless
 `--output` is given; `--draw` only draws the figure and writes the page from what is recorded.
 """
 
@@ -258,13 +257,20 @@ def publish(folder: Path, docs: Path) -> None:
     print(docs / "benchmarks.md", figure)
 
 
+def positive(text: str) -> int:
+    """A command-line argument that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time ensembles at equal error.")
     parser.add_argument("--quick", action="store_true", help="Lorenz, Van der Pol and Robertson within a minute")
     parser.add_argument("--problems", nargs="+", default=[], choices=list(problems()), help="only these")
     parser.add_argument("--contenders", nargs="+", default=[], help="only these")
-    parser.add_argument("--members", type=int, help="members of every problem, instead of its own number")
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs, at least 5 for a record (default 5)")
+    parser.add_argument("--members", type=positive, help="members of every problem, instead of its own number")
+    parser.add_argument("--repeats", type=positive, default=5, help="timed runs, at least 5 for a record (default 5)")
     parser.add_argument("--no-devices", action="store_true", help="leave out the comparison of two devices with one")
     parser.add_argument("--output", type=Path, help="folder for ensemble.json, the page and the figure")
     parser.add_argument("--draw", action="store_true", help="write figure and page from what is recorded, and stop")
@@ -272,8 +278,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.devices_only:
         return devices_only(options.devices_only)
+    recorded, docs = options.output or RESULTS, options.output or DOCS
     if options.draw:
-        return publish(options.output or RESULTS, options.output or DOCS)
+        if not (recorded / "ensemble.json").exists():
+            parser.error(f"argument --draw: expected ensemble.json in {recorded}, found none; run without --draw first")
+        return publish(recorded, docs)
+    folder = None if options.quick and options.output is None else recorded
+    if unknown := [name for name in options.contenders if name not in contenders()]:
+        installed = ", ".join(map(repr, contenders()))
+        parser.error(f"argument --contenders: expected some of {installed}; got {', '.join(map(repr, unknown))}")
     start = time.perf_counter()
     os.environ.setdefault("EMULAX_CACHE", "off")  # compile times are stated, so they are measured
     who = contenders(tuple(options.contenders) or (("emulax", "diffrax", "numbalsoda LSODA") if options.quick else ()))
@@ -281,7 +294,6 @@ def main() -> None:
         print(f"{name}: not installed, left out")
     chosen = options.problems or (["lorenz", "van_der_pol", "robertson"] if options.quick else list(problems()))
     repeats = 3 if options.quick else options.repeats
-    folder = options.output or (None if options.quick else RESULTS)
     results = {}
     for name in chosen:
         problem = problems()[name]
@@ -308,7 +320,7 @@ def main() -> None:
             keep(folder, {"devices": two})
     print(f"{time.perf_counter() - start:.1f} s in all")
     if folder is not None:
-        publish(folder, options.output or DOCS)
+        publish(folder, docs)
 
 
 if __name__ == "__main__":

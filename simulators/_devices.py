@@ -6,7 +6,8 @@ of the N' = N + (-N mod D) rows, the last of which repeat the last member. A sol
 devices: each runs its own loop until its own members are done; putting the results in order is one exchange at the end.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -64,10 +65,14 @@ def order(tree: Any, members: int, devices: Sequence[Any]) -> Any:
     if len(devices) == 1:
         return jax.tree.map(lambda leaf: leaf[0, :members], tree)
     rows = np.minimum(np.arange(members + (-members) % len(devices)), members - 1)
+    return _reordering(tuple(devices))(tree, rows)
+
+
+@functools.cache
+def _reordering(devices: tuple) -> Callable:
+    """One function for the same devices, so that equal shapes are compiled once."""
     sharding = member_sharding(devices)
-    return jax.jit(lambda tree, rows: jax.tree.map(lambda leaf: _in_turn(leaf)[rows], tree), out_shardings=sharding)(
-        tree, rows
-    )
+    return jax.jit(lambda tree, rows: jax.tree.map(lambda leaf: _in_turn(leaf)[rows], tree), out_shardings=sharding)
 
 
 def put(values: dict[str, np.ndarray], devices: Sequence[Any]) -> dict[str, jax.Array]:

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+from _page import page
 from _problems import POLLUTION_RATES, lorenz, pollution, robertson
 from _work_precision import error, time_at
 
@@ -49,6 +50,32 @@ def test_error_is_relative_to_each_component_and_none_where_a_member_failed():
     values = reference + np.array([0.1, 1e-6])
     assert error(values, reference) == pytest.approx(0.1)
     assert error(np.where(values > 9, np.nan, values), reference) is None
+
+
+def test_the_page_says_what_was_missed_not_reached_and_not_measured():
+    point = {"members": 10_000, "compile_s": 2.5}
+    reached = {"points": [point], "us_at_equal_error": 20.0, "times_emulax": 1.0}
+    coarse = {"points": [point | {"members": 64}], "us_at_equal_error": None, "times_emulax": None}
+    lorenz = {
+        "title": "Lorenz", "members": 10_000, "reference": "scipy", "equal_error": 5e-5,
+        "contenders": {"emulax": reached, "peer": coarse},
+    }  # fmt: skip
+    targets = [
+        {"problem": "lorenz", "against": "diffrax", "target": 7.0, "measured": 5.79, "met": False},
+        {"problem": "lorenz", "against": "heyoka", "target": 1.0, "measured": None, "met": False},
+    ]
+    machine = {"cpu": "Abacus", "vectors": "avx2", "memory_gib": 1.5, "system": "Linux", "python": "3.11.7"}
+    record = {
+        "machine": machine, "versions": {"jax": "0.10.2", "torch": None},
+        "results": {"problems": {"lorenz": lorenz}, "targets": targets},
+    }  # fmt: skip
+    lines = page(record, Path("docs/figures/curves.png")).splitlines()
+    assert "Machine: Abacus (avx2), 1.5 GiB, Linux, Python 3.11.7." in lines
+    assert "Versions: jax 0.10.2." in lines
+    assert "| lorenz: times as fast as diffrax | 7 | 5.79 | no |" in lines
+    assert "| lorenz: times as fast as heyoka | 1 | not measured |  |" in lines
+    assert "| emulax | 10,000 | 20 | 1.00 | 2.5 |" in lines
+    assert "| peer | 64 | - | - | 2.5 |" in lines
 
 
 def test_pollution_reaches_the_published_end_point():

@@ -4,8 +4,6 @@ References are plain `diffeqsolve` called here, published end points (`systems.p
 """
 
 import functools
-import gc
-import os
 
 import diffrax
 import jax
@@ -224,55 +222,6 @@ def test_a_state_may_be_any_pytree_of_numbers(start, solver):
     for name in names:
         assert ensemble.values[name][0, -1] == pytest.approx(np.exp(-1), rel=1e-7)
         assert ensemble.values[name].dtype == np.float64
-
-
-@pytest.fixture(scope="module")
-def traces():
-    return []
-
-
-@pytest.fixture(scope="module")
-def counting(traces):
-    def field(t, y, p):
-        traces.append(1)
-        return -p["k"] * y
-
-    return decaying().replace(vector_field=field)
-
-
-class TestRetracing:
-    def test_equal_shapes_never_trace_again_nor_grow(self, counting, traces):
-        resident = []
-        for run in range(30):
-            design = {"k": np.linspace(0.1, 1.0 + run / 30, 100)}
-            ensemble = solve(counting, design)
-            np.testing.assert_allclose(ensemble.values["y"][:, -1], np.exp(-design["k"]), rtol=1e-6)
-            if run == 0:
-                first = len(traces)
-            if run in (4, 29):
-                gc.collect()
-                resident.append(resident_bytes())
-        assert first > 0 and len(traces) == first
-        assert resident[1] < 1.05 * resident[0]
-
-    def test_a_new_member_count_traces_once_at_most(self, counting, traces):
-        def run(members):
-            before = len(traces)
-            ensemble = solve(counting, {"k": np.linspace(0.1, 1.0, members)}, devices=1)
-            assert len(ensemble) == members and ensemble.ok.all()
-            return len(traces) - before
-
-        once = run(6)
-        assert once > 0
-        assert max(run(members) for members in (7, 8, 9, 10, 11)) <= once
-        assert [run(members) for members in (7, 8, 9, 10, 11)] == [0] * 5
-        run(1000)
-        assert run(995) == 0  # padded to one size
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 UNEVEN = {"mu": np.random.default_rng(0).permutation(np.geomspace(0.1, 30.0, 300))}
