@@ -1,6 +1,7 @@
 """The downstream job in short: the lynx-hare posterior through the guarded surrogate, against posteriordb's reference.
 
-`validation/lynx_hare_posterior.py` is the long version, with the solver and a fixed-step solver beside it.
+Two minutes, so it is marked slow. `validation/lynx_hare_posterior.py` is the long version, with the solver and a
+fixed-step solver beside it.
 """
 
 import sys
@@ -16,6 +17,7 @@ pytest.importorskip("numpyro")
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_the_guarded_surrogate_finds_the_reference_posterior():
     import calibrate_lynx_hare as example
