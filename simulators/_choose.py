@@ -16,7 +16,6 @@ import numpy as np
 
 from ..data import Solution, Status
 from ._answers import Answers
-from ._devices import gather, order
 from ._engines import SMALL, AbstractEngine, Lanes, Plain, is_initial_value_problem
 from ._numerics import Numerics, solver_name
 from ._problem import LOST
@@ -88,16 +87,15 @@ def solve_in_turn(
     On the devices, in contiguous blocks, or on the host.
     """
     first, *others = attempts
-    result, _ = runner.run(first.engine(), numbers, size, first.most_steps)
-    solution = gather(result, len(numbers)) if on_host else order(result, len(numbers), runner.devices)
+    runner.load(numbers, size)
+    runner.run(first.engine(), first.most_steps)
     for attempt, later in enumerate(others, 1):
-        lost = np.flatnonzero(np.isin(np.asarray(solution.status.code)[: len(numbers)], LOST))
+        lost = np.flatnonzero(np.isin(runner.outcome()[0], LOST))
         if not lost.size:
             break
-        again, _ = runner.run(later.engine(), numbers[lost], lost.size, later.most_steps)
-        solution = _merge(solution, lost, gather(again, lost.size))
+        runner.run(later.engine(), later.most_steps, lost)
         answers.note(numbers[lost], attempt)
-    return solution
+    return runner.solution(first.engine(), on_host)
 
 
 def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unknowns: int) -> list[Attempt]:
@@ -122,11 +120,16 @@ def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unkn
 
 def _steps_of(attempt: Attempt, most: int, runner: Runner, numbers: np.ndarray, size: int) -> np.ndarray:
     """The steps that members take, for those that need more than `most` by the time that they reached with these."""
-    solution, reached = runner.run(attempt.engine(), numbers, size, min(most, attempt.most_steps))
-    code, steps, reached = gather((solution.status.code, solution.steps, reached), len(numbers))
-    length = float(solution.times[0, 0, -1]) - runner.simulator.start
+    runner.load(numbers, size)
+    runner.run(attempt.engine(), min(most, attempt.most_steps))
+    code, steps, reached = runner.outcome()
+    length = _last_time(runner) - runner.simulator.start
     needed = np.where(code == Status.max_steps, steps * length / np.maximum(reached, 1e-12 * length), steps)
     return np.where((code != Status.max_steps) & np.isin(code, LOST), np.inf, needed)
+
+
+def _last_time(runner: Runner) -> float:
+    return float((runner.simulator.times if runner.times is None else runner.times)[-1])
 
 
 def best_limit(slow: np.ndarray, fast: np.ndarray) -> float:
@@ -179,16 +182,3 @@ def _outline(runner: Runner) -> tuple[int, bool]:
 def _first(runner: Runner) -> dict[str, np.ndarray]:
     """The first member's parameters."""
     return {name: np.asarray(value[0], float) for name, value in runner.members.items() if name}
-
-
-def _merge(solution: Solution, rows: np.ndarray, other: Solution) -> Solution:
-    """`solution` with `rows` replaced by those of `other`."""
-
-    def leaf(old, new):
-        if isinstance(old, np.ndarray):
-            old = old.copy()
-            old[rows] = new
-            return old
-        return jax.device_put(old.at[jnp.asarray(rows)].set(new), old.sharding)
-
-    return jax.tree.map(leaf, solution, other)

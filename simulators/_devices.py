@@ -3,18 +3,21 @@
 Work is dealt out in turn: with D devices, member i is solved by device i mod D, so that a sweep in which cost rises
 with the index loads all devices alike. Results lie in contiguous blocks: device d holds rows d N'/D to (d + 1) N'/D - 1
 of the N' = N + (-N mod D) rows, the last of which repeat the last member. A solve needs no communication between
-devices: each runs its own loop until its own members are done; putting the results in order is one exchange at the end.
+devices: each runs its own loop until its own members are done; putting the results in order is one exchange at the end,
+in which a device sends each other one what that is to hold.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..data import Ensemble
+
+AXIS = "member"
 
 
 def pick_devices(devices: int | Sequence[Any] | None = None) -> list[Any]:
@@ -43,36 +46,74 @@ def pad_members(values: dict[str, np.ndarray], multiple: int) -> dict[str, np.nd
     return {name: value[rows] for name, value in values.items()}
 
 
-def deal(values: dict[str, np.ndarray], devices: int, rows: int) -> dict[str, np.ndarray]:
-    """Members dealt out in turn, (device, row): member i is row i // D of device i mod D; repeats of the last pad."""
+def deal(values: dict[str, np.ndarray], devices: Sequence[Any], rows: int) -> dict[str, jax.Array]:
+    """Members dealt out in turn, `(device, row)`: member i is row i // D of device i mod D; repeats of the last pad."""
     count = len(next(iter(values.values())))
-    numbers = np.minimum(np.arange(rows * devices), count - 1).reshape(rows, devices).T
-    return {name: value[numbers] for name, value in values.items()}
+    numbers = np.minimum(np.arange(rows * len(devices)), count - 1).reshape(rows, len(devices)).T
+    return {name: jax.device_put(value[numbers], member_sharding(devices)) for name, value in values.items()}
 
 
-def dealt(members: int, devices: int) -> np.ndarray:
-    """How many of `members` each device has, `(device,)`."""
-    return np.asarray([(members - d + devices - 1) // devices for d in range(devices)], np.int32)
+def queues(members: np.ndarray, devices: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of these members on each device, `(device, row)`, padded to `rows`, and how many, `(device,)`."""
+    queue = np.zeros((devices, rows), np.int32)
+    count = np.zeros(devices, np.int32)
+    for device in range(devices):
+        own = members[members % devices == device] // devices
+        queue[device, : len(own)], count[device] = own, len(own)
+    return queue, count
 
 
 def gather(tree: Any, members: int) -> Any:
-    """Dealt results, (device, row), in the order of the members on the host."""
-    return jax.tree.map(lambda leaf: _in_turn(np.asarray(leaf))[:members], tree)
+    """Dealt results, `(device, row)`, in the order of the members on the host."""
+
+    def leaf(dealt):
+        dealt = np.asarray(dealt)
+        return dealt.swapaxes(0, 1).reshape(-1, *dealt.shape[2:])[:members]
+
+    return jax.tree.map(leaf, tree)
 
 
-def order(tree: Any, members: int, devices: Sequence[Any]) -> Any:
-    """Dealt results, (device, row), in the order of the members on the devices, in contiguous blocks."""
-    if len(devices) == 1:
-        return jax.tree.map(lambda leaf: leaf[0, :members], tree)
-    rows = np.minimum(np.arange(members + (-members) % len(devices)), members - 1)
-    return _reordering(tuple(devices))(tree, rows)
+def exchange(tree: Any, members: int, devices: int) -> Any:
+    """Dealt rows of this device into its contiguous block of rows; to be called on all devices, within `per_device`.
+
+    Device e is to hold n = ⌈N/D⌉ members from e n on. Of these device d has every D-th, rows ⌈(e n - d)/D⌉ and the
+    next ⌈n/D⌉ - 1.
+    """
+    if devices == 1:
+        return jax.tree.map(lambda leaf: leaf[:members], tree)
+    size = -(-members // devices)
+    most = -(-size // devices)
+    here = jax.lax.axis_index(AXIS)
+    first = -((here - jnp.arange(devices) * size) // devices)  # of the rows for each other device
+    wanted = first[:, None] + jnp.arange(most)
+    beyond = here * size + jnp.arange(size) >= members  # repeat the last member
+
+    def leaf(rows):
+        sent = rows.at[wanted].get(mode="clip")  # (to, row, ...)
+        got = jax.lax.all_to_all(sent, AXIS, 0, 0)  # (from, row, ...)
+        got = jnp.roll(got, -((here * size) % devices), axis=0)  # the first is whoever had the first member
+        block = got.swapaxes(0, 1).reshape(-1, *rows.shape[1:])[:size]
+        if members % devices == 0:
+            return block
+        owns = here == (members - 1) % devices
+        last = jax.lax.psum(jnp.where(owns, rows[(members - 1) // devices], 0), AXIS)
+        return jnp.where(beyond.reshape(-1, *[1] * (rows.ndim - 1)), last, block)
+
+    return jax.tree.map(leaf, tree)
 
 
-@functools.cache
-def _reordering(devices: tuple) -> Callable:
-    """One function for the same devices, so that equal shapes are compiled once."""
-    sharding = member_sharding(devices)
-    return jax.jit(lambda tree, rows: jax.tree.map(lambda leaf: _in_turn(leaf)[rows], tree), out_shardings=sharding)
+def per_device(function: Callable, devices: Sequence[Any]) -> Callable:
+    """`function(shared, dealt)`, traced for one device, over all; its results are sharded along their first axis.
+
+    Of `dealt`, `(device, row, ...)`, each device sees its own rows, `(row, ...)`.
+    """
+    mesh = member_sharding(devices).mesh
+
+    def one(shared, dealt):
+        return function(shared, jax.tree.map(lambda leaf: leaf[0], dealt))
+
+    spec = PartitionSpec(AXIS)
+    return jax.shard_map(one, mesh=mesh, in_specs=(PartitionSpec(), spec), out_specs=spec, check_vma=False)
 
 
 def put(values: dict[str, np.ndarray], devices: Sequence[Any]) -> dict[str, jax.Array]:
@@ -81,13 +122,9 @@ def put(values: dict[str, np.ndarray], devices: Sequence[Any]) -> dict[str, jax.
     return {name: jax.device_put(value, member_sharding(devices)) for name, value in padded.items()}
 
 
-def _in_turn(leaf: Any) -> Any:
-    return leaf.swapaxes(0, 1).reshape(-1, *leaf.shape[2:])
-
-
 def member_sharding(devices: Sequence[Any]) -> NamedSharding:
     """Rows split over `devices` in contiguous blocks."""
-    return NamedSharding(Mesh(np.asarray(devices), ("member",)), PartitionSpec("member"))
+    return NamedSharding(Mesh(np.asarray(devices), (AXIS,)), PartitionSpec(AXIS))
 
 
 def shard(ensemble: Ensemble, devices: int | Sequence[Any] | None = None) -> Ensemble:

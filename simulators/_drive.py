@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -25,78 +26,100 @@ class Schedule:
     unroll: int
 
 
+class Progress(eqx.Module):
+    """What is known of the members on one device; a row that is not solved yet means nothing.
+
+    - `states`: packed states at the saved times, `(row, time, ...)`; those of a member that is not `ok` mean nothing.
+    - `status`: code of `Status`; `steps`: trial steps; `reached`: the time, counted from the initial state; `(row,)`.
+    """
+
+    states: Any
+    status: jax.Array
+    steps: jax.Array
+    reached: jax.Array
+
+
+def begin(problem: Problem, times: jax.Array, rows: int, pack: Callable[[Any], Any]) -> Progress:
+    """Room for so many rows, of problems like this one."""
+    states = jax.tree.map(
+        lambda leaf: jnp.zeros((rows, len(times), *leaf.shape), leaf.dtype), jax.eval_shape(pack, problem.y0)
+    )
+    codes = jnp.zeros(rows, jnp.int32)
+    return Progress(states, codes, codes, jnp.zeros(rows, times.dtype))
+
+
 def drive(
     problem_of: Callable[[Any], Problem],
     stepper: Stepper,
     schedule: Schedule,
     members: Any,
+    queue: jax.Array,
     count: jax.Array,
     most_steps: jax.Array,
-    pack: Callable[[Any], Any] = lambda state: state,
-) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-    """Solve the first `count` of `members`.
+    progress: Progress,
+    pack: Callable[[Any], Any],
+) -> Progress:
+    """Solve the members in the first `count` rows of `queue`.
 
     **Arguments:**
 
     - `problem_of`: the problem of one member. Its terms are the same for all; what differs is in its `args`.
     - `members`: pytree of arrays with a leading row axis.
-    - `count`: rows that are members; the rest is padding and is not solved.
+    - `queue`: rows in the order in which lanes take them, `(row,)`.
+    - `count`: how many of them there are.
     - `most_steps`: trial steps after which a member is given up.
+    - `progress`: what was known before. Compiled with this argument donated, nothing is copied.
     - `pack`: the state as it is to be stored. It is called on what a block saved, not within the loop over steps, where
       it would have the compiler compute every stage once more for each number that it stacks.
 
-    **Returns:** packed states at the saved times with leading axes (row, time), NaN where a member did not come; the
-    status, the number of trial steps and the time reached of every row.
+    **Returns:** `progress` with these rows solved.
     """
-    rows = jax.tree.leaves(members)[0].shape[0]
     terms = problem_of(_pick(members, jnp.zeros((), jnp.int32))).terms
-    begin = jax.vmap(lambda row: stepper.begin(problem_of(_pick(members, row)), row))
+    start = jax.vmap(lambda row: stepper.begin(problem_of(_pick(members, row)), row))
     trial = jax.vmap(lambda lane: stepper.advance(terms, lane, most_steps))
     finished = jax.vmap(stepper.finished)
 
-    def take(wanted: jax.Array, store: Any) -> tuple[Lane, Any]:
-        """Lanes of the wanted rows, those beyond the last member idle, and their initial states stored."""
-        wanted = jnp.where(wanted < count, wanted, IDLE)
-        lanes = begin(wanted)
+    def take(places: jax.Array, states: Any) -> tuple[Lane, Any]:
+        """Lanes of the rows at these places of the queue, idle behind its end, and their initial states stored."""
+        wanted = jnp.where(places < count, queue.at[places].get(mode="clip"), IDLE)
+        lanes = start(wanted)
         for index in range(stepper.first):
-            store = _write(store, wanted, jnp.full_like(wanted, index), jax.vmap(pack)(lanes.y))
-        return lanes, store
+            states = _write(states, wanted, jnp.full_like(wanted, index), jax.vmap(pack)(lanes.y))
+        return lanes, states
 
-    def block(lanes: Lane, store: Any) -> tuple[Lane, Any]:
+    def block(lanes: Lane, states: Any) -> tuple[Lane, Any]:
         """K trial steps of every lane, and what they saved written."""
 
         def one(lanes: Lane, _: None):
-            after, saves, states = trial(lanes)
-            return after, (lanes.saved, saves, states)
+            after, saves, saved_states = trial(lanes)
+            return after, (lanes.saved, saves, saved_states)
 
-        after, (saved, saves, states) = jax.lax.scan(one, lanes, None, length=schedule.steps, unroll=schedule.unroll)
-        for index, state in enumerate(states):
+        after, (saved, saves, new) = jax.lax.scan(one, lanes, None, length=schedule.steps, unroll=schedule.unroll)
+        for index, state in enumerate(new):
             row = jnp.where(index < saves, lanes.row, IDLE)
-            store = _write(store, row, saved + index, jax.vmap(jax.vmap(pack))(state))  # (step, lane)
-        return after, store
+            states = _write(states, row, saved + index, jax.vmap(jax.vmap(pack))(state))  # (step, lane)
+        return after, states
 
     def body(carry):
-        lanes, queue, store, status, steps, reached = carry
-        lanes, store = block(lanes, store)
+        lanes, taken, progress = carry
+        lanes, states = block(lanes, progress.states)
         done = finished(lanes) & (lanes.row != IDLE)
         row = jnp.where(done, lanes.row, IDLE)
-        status, steps = _put(status, row, lanes.status), _put(steps, row, lanes.steps)
-        reached = _put(reached, row, lanes.t)
-        place = jnp.cumsum(done, dtype=jnp.int32) - 1
-        fresh, store = take(jnp.where(done, queue + place, IDLE), store)
+        place = taken + jnp.cumsum(done, dtype=jnp.int32) - 1
+        fresh, states = take(jnp.where(done, place, IDLE), states)
+        progress = Progress(
+            states,
+            status=_put(progress.status, row, lanes.status),
+            steps=_put(progress.steps, row, lanes.steps),
+            reached=_put(progress.reached, row, lanes.t),
+        )
         lanes = jax.tree.map(lambda new, old: jnp.where(_along(done, new), new, old), fresh, lanes)
-        return lanes, queue + jnp.sum(done, dtype=jnp.int32), store, status, steps, reached
+        return lanes, taken + jnp.sum(done, dtype=jnp.int32), progress
 
-    lane = jax.eval_shape(lambda: stepper.begin(problem_of(_pick(members, jnp.zeros((), jnp.int32))), jnp.int32(0)))
-    store = jax.tree.map(
-        lambda leaf: jnp.full((rows, len(stepper.times), *leaf.shape), jnp.nan, leaf.dtype),
-        jax.eval_shape(pack, lane.y),
-    )
-    lanes, store = take(jnp.arange(schedule.lanes, dtype=jnp.int32), store)
-    codes = jnp.zeros(rows, jnp.int32)
-    carry = (lanes, jnp.asarray(schedule.lanes, jnp.int32), store, codes, codes, jnp.zeros(rows, lane.t.dtype))
-    carry = jax.lax.while_loop(lambda carry: jnp.any(carry[0].row != IDLE), body, carry)
-    return carry[2:]
+    lanes, states = take(jnp.arange(schedule.lanes, dtype=jnp.int32), progress.states)
+    progress = Progress(states, progress.status, progress.steps, progress.reached)
+    carry = (lanes, jnp.asarray(schedule.lanes, jnp.int32), progress)
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[0].row != IDLE), body, carry)[-1]
 
 
 def _pick(members: Any, row: jax.Array) -> Any:

@@ -1,6 +1,7 @@
 """The engines: what solves all rows of one device."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ..data import Solution, Status, finish
-from ._drive import Schedule, drive
+from ._drive import Schedule, begin, drive
 from ._lane import Stepper
 from ._numerics import Numerics, solver_name
 from ._problem import AbstractInitialValueSimulator, Problem
@@ -20,17 +21,25 @@ SMALL = 32  # unknowns up to which a state is worked on as scalars and stages ar
 
 
 class AbstractEngine(eqx.Module):
-    """How the rows of one device are solved. Rows are members; `count` of them, the rest is padding."""
+    """How the rows of one device are solved. Rows are members, by parameter name, and their numbers under `""`.
+
+    A solve begins, advances once or more, each time over some of the rows, and has a result.
+    """
 
     @abc.abstractmethod
-    def rows(
-        self, simulator: Any, times: Any, members: dict[str, jax.Array], count: jax.Array, most_steps: jax.Array,
-        noise: jax.Array,
-    ) -> tuple[Solution, jax.Array]:  # fmt: skip
-        """A batched `Solution` of `members`, and the time that each reached, `(row,)`, counted from the initial state.
+    def begin(self, simulator: Any, times: Any, members: dict[str, jax.Array]) -> Any:
+        """Room for what will be known of `members`."""
 
-        `members` are parameters by name, and the member's number under `""`.
-        """
+    @abc.abstractmethod
+    def advance(
+        self, simulator: Any, times: Any, members: dict[str, jax.Array], queue: jax.Array, count: jax.Array,
+        most_steps: jax.Array, noise: jax.Array, progress: Any,
+    ) -> Any:  # fmt: skip
+        """`progress` with the first `count` rows of `queue` solved, or given up after `most_steps`."""
+
+    @abc.abstractmethod
+    def result(self, simulator: Any, times: Any, members: dict[str, jax.Array], progress: Any) -> Solution:
+        """A batched `Solution` of all `members`."""
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -38,17 +47,20 @@ class AbstractEngine(eqx.Module):
 
 
 class Plain(AbstractEngine):
-    """`vmap` of `simulator.solve`: a batch of `diffrax.diffeqsolve`, differentiable as that is."""
+    """`vmap` of `simulator.solve`: a batch of `diffrax.diffeqsolve`, differentiable as that is; all rows at once."""
 
-    def rows(self, simulator, times, members, count, most_steps, noise):
-        del count, most_steps
+    def begin(self, simulator, times, members):
+        return None
 
+    def advance(self, simulator, times, members, queue, count, most_steps, noise, progress):
         def solve(member):
             random = jax.random.fold_in(jax.random.key(noise), member[""])
             return simulator.solve(_parameters(member), times, key=random)
 
-        solution = jax.vmap(solve)(members)
-        return solution, solution.times[:, -1]
+        return jax.vmap(solve)(members)
+
+    def result(self, simulator, times, members, progress):
+        return progress
 
     def describe(self):
         return {"engine": "plain"}
@@ -70,10 +82,12 @@ class Lanes(AbstractEngine):
     steps: int = eqx.field(default=16, static=True)
     saves: int = eqx.field(default=1, static=True)
 
-    def rows(self, simulator, times, members, count, most_steps, noise):
-        del noise
-        problem = _problem(simulator, times, {name: value[0] for name, value in members.items()})
-        scalars = Scalars.of(problem.y0)
+    def begin(self, simulator, times, members):
+        problem, pack = _packed(_any_problem(simulator, times, members))
+        return begin(problem, problem.times, len(members[""]), pack)
+
+    def advance(self, simulator, times, members, queue, count, most_steps, noise, progress):
+        problem = _any_problem(simulator, times, members)
         small = _is_small(problem)
         stepper = Stepper(
             solver=lane_solver(self.solver, small, simulator.numerics),
@@ -82,30 +96,31 @@ class Lanes(AbstractEngine):
             first=_initial_times(simulator, times),
             most_saves=self.saves,
         )
-
-        def problem_of(member):
-            full = _problem(simulator, times, member)
-            return scalarise(full)[0] if small else full
-
-        states, status, steps, reached = drive(
-            problem_of,
+        unroll = _unroll(self.solver, Scalars.of(problem.y0).size) if small else 1
+        return drive(
+            lambda member: _packed(_problem(simulator, times, member))[0],
             stepper,
-            Schedule(self.lanes, self.steps, unroll=_unroll(self.solver, scalars.size) if small else 1),
+            Schedule(self.lanes, self.steps, unroll),
             members,
+            queue,
             count,
             most_steps,
-            pack=(lambda numbers: jnp.stack(numbers, -1)) if small else (lambda state: state),
+            progress,
+            _packed(problem)[1],
         )
-        states = scalars.restore(states) if small else states
 
-        def result(member, state, status, steps):
+    def result(self, simulator, times, members, progress):
+        problem = _any_problem(simulator, times, members)
+        states = Scalars.of(problem.y0).restore(progress.states) if _is_small(problem) else progress.states
+
+        def one(member, state, status, steps):
             args = _problem(simulator, times, member).args
             values = simulator.observables(problem.times, state, args)
             finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state)]).all()
             status = jnp.where((status == Status.ok) & ~finite, Status.non_finite, status)
             return finish(simulator.start + problem.times, values, status, steps)
 
-        return jax.vmap(result)(members, states, status, steps), reached
+        return jax.vmap(one)(members, states, progress.status, progress.steps)
 
     def describe(self):
         return {"engine": "lanes", "solver": solver_name(self.solver), "lanes": self.lanes}
@@ -138,6 +153,13 @@ def _unroll(solver: Any, unknowns: int) -> int:
     return 4 if work <= 32 else 2 if work <= 64 else 1
 
 
+def _packed(problem: Problem) -> tuple[Problem, Callable[[Any], Any]]:
+    """The problem as lanes work on it, small ones in scalars, and what makes one array of such a state."""
+    if _is_small(problem):
+        return scalarise(problem)[0], lambda numbers: jnp.stack(numbers, -1)
+    return problem, lambda state: state
+
+
 def _is_small(problem: Problem) -> bool:
     leaves = jax.tree.leaves(problem.y0)
     real = all(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves)
@@ -149,6 +171,11 @@ def _initial_times(simulator: Any, times: Any) -> int:
     """How many saved times are the initial time itself."""
     times = simulator.times if times is None else times
     return int(sum(float(time) <= simulator.start for time in times))
+
+
+def _any_problem(simulator: Any, times: Any, members: dict[str, jax.Array]) -> Problem:
+    """The problem of some member, for what all have in common."""
+    return _problem(simulator, times, {name: value[0] for name, value in members.items()})
 
 
 def _problem(simulator: Any, times: Any, member: dict[str, jax.Array]) -> Problem:

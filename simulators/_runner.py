@@ -1,5 +1,6 @@
 """Run an engine on some members of a design, over all devices."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..data import Solution
 from ._compiled import compile_options, compiled, constants_and_arrays, persistent_cache
-from ._devices import deal, dealt
+from ._devices import deal, exchange, gather, per_device, queues
 from ._engines import AbstractEngine
 
 
@@ -31,25 +32,38 @@ class Runner:
         self.times = None if times is None else tuple(np.asarray(times, np.float64).tolist())
         self.count = len(next(iter(members.values())))
         self.members = dict(members) | {"": np.arange(self.count)}
+        self.loaded, self.inputs, self.progress = np.arange(0), {}, None
         self.seconds = self.compile_seconds = 0.0
 
-    def run(self, engine: AbstractEngine, numbers: np.ndarray, size: int, most_steps: int) -> tuple[Solution, Any]:
-        """Solve the members `numbers`: a batched solution and the times reached, counted from the initial state.
+    def load(self, numbers: np.ndarray, size: int) -> None:
+        """Put the members `numbers` on the devices, where there is room for `size` of them.
 
-        Leading axes are (device, row), as `_devices.deal` deals them.
-
-        `size` is the number of members that the compiled solve has room for.
+        What was known of the members loaded before is lost; its memory is used again.
         """
-        devices = len(self.devices)
         picked = {name: value[numbers] for name, value in self.members.items()}
-        inputs = deal(picked, devices, rows_for(size, devices))
-        before = time.perf_counter()
-        solve = self._compiled(engine, inputs)
-        ready = time.perf_counter()
-        result = jax.block_until_ready(solve(inputs, dealt(len(numbers), devices), np.int32(most_steps)))
-        self.seconds += time.perf_counter() - ready
-        self.compile_seconds += ready - before
-        return result
+        self.inputs = deal(picked, self.devices, rows_for(size, len(self.devices)))
+        self.loaded = numbers
+
+    def run(self, engine: AbstractEngine, most_steps: int, places: np.ndarray | None = None) -> None:
+        """Solve the members loaded, or those in some places among them, each within `most_steps` trial steps."""
+        devices = len(self.devices)
+        places = np.arange(len(self.loaded)) if places is None else places
+        queue, count = queues(places, devices, len(self.inputs[""][0]))
+        if self.progress is None:
+            self.progress = self._call("begin", engine)
+        self.progress = self._call("advance", engine, self.progress, queue, count, np.int32(most_steps))
+
+    def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Status codes, trial steps and times reached, counted from the initial state, of the members loaded."""
+        progress: Any = self.progress
+        return gather((progress.status, progress.steps, progress.reached), len(self.loaded))
+
+    def solution(self, engine: AbstractEngine, on_host: bool) -> Solution:
+        """The members loaded, in order: on the devices, in contiguous blocks, or on the host."""
+        solution, times = self._call("result", engine, self.progress)
+        if on_host:
+            solution = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(self.loaded)], solution)
+        return dataclasses.replace(solution, times=times[0])  # every member has the same times
 
     def describe(self) -> dict[str, float]:
         """Seconds solving and compiling."""
@@ -60,30 +74,57 @@ class Runner:
         first = {key: value[:1] for key, value in self.members.items()}
         return compiled((constants_and_arrays(self.simulator)[1], name), self._shapes(first), build)
 
-    def _shapes(self, inputs: dict[str, np.ndarray]) -> tuple:
+    def _call(self, step: str, engine: AbstractEngine, *data: Any) -> Any:
+        """One step of a solve, compiled for these shapes when it is first needed."""
+        arrays, constants = constants_and_arrays(self.simulator)
+        data = ((arrays, np.uint32(self.seed)), self.inputs, *data)
+        lower = {"begin": self._begin, "advance": self._advance, "result": self._result}[step]
+        members = len(self.loaded) if step == "result" else None
+        which = engine if step == "advance" else type(engine).__name__
+        before = time.perf_counter()
+
+        def build() -> Callable:
+            lowered = lower(engine, constants).lower(*data)
+            with persistent_cache():
+                return _compile(lowered, compile_options(self.devices[0].platform))
+
+        call = compiled((constants, which, step), (*self._shapes(self.inputs), members), build)
+        ready = time.perf_counter()
+        result = jax.block_until_ready(call(*data))
+        self.seconds += time.perf_counter() - ready
+        self.compile_seconds += ready - before
+        return result
+
+    def _begin(self, engine: AbstractEngine, constants: Any) -> Any:
+        def begin(shared, members):
+            return engine.begin(eqx.combine(shared[0], constants), self.times, members)
+
+        return jax.pmap(begin, in_axes=(None, 0), devices=self.devices)
+
+    def _advance(self, engine: AbstractEngine, constants: Any) -> Any:
+        def advance(shared, members, progress, queue, count, most_steps):
+            arrays, noise = shared
+            simulator = eqx.combine(arrays, constants)
+            return engine.advance(simulator, self.times, members, queue, count, most_steps, noise, progress)
+
+        return jax.pmap(advance, in_axes=(None, 0, 0, 0, 0, None), devices=self.devices, donate_argnums=2)
+
+    def _result(self, engine: AbstractEngine, constants: Any) -> Any:
+        count, devices = len(self.loaded), len(self.devices)
+
+        def result(shared, dealt):
+            solution = engine.result(eqx.combine(shared[0], constants), self.times, *dealt)
+            times = solution.times[:1]
+            return exchange(dataclasses.replace(solution, times=None), count, devices), times
+
+        mapped = per_device(result, self.devices)
+        return jax.jit(lambda shared, members, progress: mapped(shared, (members, progress)))
+
+    def _shapes(self, inputs: dict[str, Any]) -> tuple:
         arrays, _ = constants_and_arrays(self.simulator)
         shapes = tuple((name, value.shape, value.dtype) for name, value in inputs.items())
         parts = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
         return self.times, shapes, parts, tuple(self.devices), jnp.result_type(float)
-
-    def _compiled(self, engine: AbstractEngine, inputs: dict[str, np.ndarray]) -> Callable:
-        """The compiled solve for these shapes, and this ensemble's arrays bound to it."""
-        arrays, constants = constants_and_arrays(self.simulator)
-        noise = np.uint32(self.seed)
-
-        def build() -> Callable:
-            def rows(shared, members, count, most_steps):
-                arrays, noise = shared
-                return engine.rows(eqx.combine(arrays, constants), self.times, members, count, most_steps, noise)
-
-            mapped = jax.pmap(rows, in_axes=(None, 0, 0, None), devices=self.devices)
-            count = np.zeros(len(self.devices), np.int32)
-            lowered = mapped.lower((arrays, noise), inputs, count, np.int32(0))
-            with persistent_cache():
-                return _compile(lowered, compile_options(self.devices[0].platform))
-
-        solve = compiled((constants, engine), self._shapes(inputs), build)
-        return lambda members, count, most_steps: solve((arrays, noise), members, count, most_steps)
 
 
 def rows_for(members: int, devices: int) -> int:

@@ -98,8 +98,14 @@ def _solve_batches(runner: Runner, batch_size: int | None, engine: str, progress
         parts.append(solve_in_turn(runner, attempts, numbers, size, answers, on_host=batch_size is not None))
         if progress is not None:
             progress(start + len(numbers), members)
-    solution = parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-    return answers, dataclasses.replace(solution, times=solution.times[0])  # every member has the same times
+    return answers, parts[0] if len(parts) == 1 else _concatenated(parts)
+
+
+def _concatenated(parts: list[Solution]) -> Solution:
+    """The members of all parts; every member has the same times."""
+    members = [dataclasses.replace(part, times=None) for part in parts]
+    solution = jax.tree.map(lambda *leaves: np.concatenate(leaves), *members)
+    return dataclasses.replace(solution, times=parts[0].times)
 
 
 def _check(precision: Any, batch_size: Any, engine: Any, seed: Any) -> None:

@@ -130,11 +130,15 @@ def _dense_weights(solver: type[diffrax.AbstractERK]) -> tuple[tuple[float, ...]
     unit = np.eye(stages + 2)
     nodes = 0.5 - 0.5 * np.cos(np.pi * np.arange(9) / 8)
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        interpolation = solver.interpolation_cls(
-            t0=jnp.zeros(()), t1=jnp.ones(()), y0=jnp.asarray(unit[0]), y1=jnp.asarray(unit[1]), k=jnp.asarray(unit[2:])
-        )
-        values = np.stack([np.asarray(interpolation.evaluate(jnp.asarray(node))) for node in nodes])
+        values = np.asarray(jax.jit(_dense_output, static_argnums=0)(solver, unit, nodes))
     return tuple(_fitted(nodes, row) for row in values.T)
+
+
+def _dense_output(solver: Any, parts: jax.Array, nodes: jax.Array) -> jax.Array:
+    """A solver's dense output at θ = `nodes` where y0, y1 and the stages are the rows of `parts`."""
+    y0, y1, stages = parts[0], parts[1], parts[2:]
+    path = solver.interpolation_cls(t0=jnp.zeros(()), t1=jnp.ones(()), y0=y0, y1=y1, k=stages)
+    return jax.vmap(path.evaluate)(nodes)
 
 
 def _fitted(nodes: np.ndarray, values: np.ndarray) -> tuple[float, ...]:

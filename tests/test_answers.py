@@ -9,7 +9,6 @@ from systems import SYSTEMS
 
 from emulax import simulators
 from emulax.simulators._answers import Answers
-from emulax.simulators._devices import gather
 from emulax.simulators._engines import Lanes
 from emulax.simulators._runner import Runner
 
@@ -28,8 +27,10 @@ OSCILLATOR = simulators.VanDerPol(times=np.linspace(0.0, 10.0, 40))
 def by(lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
     with jax.enable_x64(True):
         runner = Runner(OSCILLATOR, None, {"mu": MU}, jax.local_devices()[:1], 0)
-        solution, _ = runner.run(lanes, np.arange(len(MU)), len(MU), 4096)
-        return gather((solution.values["x"], solution.steps), len(MU))
+        runner.load(np.arange(len(MU)), len(MU))
+        runner.run(lanes, 4096)
+        solution = runner.solution(lanes, on_host=True)
+        return np.asarray(solution.values["x"]), np.asarray(solution.steps)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """Which solver an ensemble gets, and the parts that decide it."""
 
+import functools
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import pytest
 from emulax import data, simulators
 from emulax.simulators._choose import best_limit
 from emulax.simulators._control import inverse_root
-from emulax.simulators._devices import deal, dealt, gather
+from emulax.simulators._devices import deal, exchange, gather, per_device, queues
 from emulax.simulators._runner import rows_for
 
 
@@ -48,11 +50,28 @@ def test_rows_are_padded_to_few_sizes_by_at_most_a_sixteenth():
 @pytest.mark.parametrize(("members", "devices"), [(1, 1), (1, 4), (7, 2), (8, 4), (10, 4)])
 def test_members_dealt_out_come_back_in_order(members, devices):
     rows = rows_for(members, devices)
-    values = deal({"k": np.arange(members)}, devices, rows)["k"]
+    values = deal({"k": np.arange(members)}, jax.local_devices()[:devices], rows)["k"]
     assert values.shape == (devices, rows)
-    assert dealt(members, devices).sum() == members
+    queue, count = queues(np.arange(members), devices, rows)
+    assert queue.shape == values.shape and count.sum() == members
+    assert sorted(values[d, row] for d in range(devices) for row in queue[d, : count[d]]) == list(range(members))
     np.testing.assert_array_equal(values[:, 0], np.minimum(np.arange(devices), members - 1))
     np.testing.assert_array_equal(gather(values, members), np.arange(members))
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 4])
+def test_devices_exchange_dealt_rows_for_blocks(devices):
+    chosen = jax.local_devices()[:devices]
+    for members in (*range(1, 20), 37):
+        dealt = deal({"k": np.arange(members)}, chosen, rows_for(members, devices) + 1)
+        blocks = jax.jit(per_device(functools.partial(_exchanged, members=members, devices=devices), chosen))((), dealt)
+        size = -(-members // devices)
+        np.testing.assert_array_equal(blocks["k"], np.minimum(np.arange(size * devices), members - 1))
+        assert {shard.data.shape for shard in blocks["k"].addressable_shards} == {(size,)}
+
+
+def _exchanged(shared, tree, members, devices):
+    return exchange(tree, members, devices)
 
 
 def oscillators(**numerics):
