@@ -160,7 +160,8 @@ def _lanes(solver: Any, unknowns: int, rows: int, runner: Runner) -> Lanes:
     lanes = min(most, rows, max(LEAST_LANES, -(-rows // 4)))
     if unknowns <= SMALL:
         lanes = -(-lanes // 8) * 8  # whole vectors
-    return Lanes(solver, lanes=lanes, saves=4 if implicit else 1)
+    # a step over more times than it may save is repeated; the more unknowns, the more a step costs beside its saves
+    return Lanes(solver, lanes=lanes, saves=1 if not implicit else 2 if unknowns <= 8 else 4)
 
 
 def _stiff_solver(runner: Runner, unknowns: int) -> Rodas5P:
