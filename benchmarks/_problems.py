@@ -155,11 +155,12 @@ def problems() -> dict[str, Problem]:
         ),
         Problem(
             "van_der_pol", "Van der Pol, μ from 0.1 to 50, t = 100", van_der_pol_between(0.1, 50.0, 100.0),
-            van_der_pol, 2_000, 32, False, 1e-2, rtols, scaling=(10_000,),
+            van_der_pol, 2_000, 32, False, 1e-2, rtols, scaling=(10_000, 100_000),
         ),
         Problem(
             "van_der_pol_stiff", "Van der Pol, μ from 50 to 1000, t = 2000",
             van_der_pol_between(50.0, 1000.0, 2000.0), van_der_pol, 256, 16, True, 1e-2, rtols,
+            scaling=(1_000, 10_000),
         ),
         Problem(
             "robertson", "Robertson, rates varied, t = 1e5",
@@ -167,7 +168,7 @@ def problems() -> dict[str, Problem]:
                 "robertson", robertson, [1.0, 0.0, 0.0], rates, np.append(0.0, np.geomspace(1e-2, 1e5, 100)),
                 ("y1", "y2", "y3"), 1e-12,
             ),
-            robertson, 1_000, 32, True, 1e-6, rtols, scaling=(10_000,),
+            robertson, 1_000, 32, True, 1e-6, rtols, scaling=(10_000, 100_000),
         ),
         Problem(
             "pollution", "Pollution, 20 unknowns, k1 varied, t = 60",
@@ -175,14 +176,15 @@ def problems() -> dict[str, Problem]:
                 "pollution", pollution, pollution_start, data.ParameterSpace(k1=data.Uniform(0.175, 0.7)),
                 60 * hundred, tuple(f"y{i}" for i in range(1, 21)), 1e-10,
             ),
-            pollution, 256, 16, True, 1e-4, rtols,
+            pollution, 256, 16, True, 1e-4, rtols, scaling=(1_000, 10_000),
         ),
         Problem(
             "burgers", "Burgers by lines, 256 unknowns, t = 1", _burgers(), None, 128, 8, False, 1e-3, rtols,
+            scaling=(1_000,),
         ),
         Problem(
             "kuramoto_sivashinsky", "Kuramoto-Sivashinsky, 256 points, t = 30", _kuramoto_sivashinsky(), None, 128, 4,
-            True, 1e-3, rtols,
+            True, 1e-3, rtols, scaling=(1_000,),
         ),
     )  # fmt: skip
     return {problem.name: problem for problem in table}

@@ -6,8 +6,9 @@ Every contender solves the same members on one core with a sweep of tolerances; 
 against tight reference solutions, and times are compared at EQUAL error. Runs of all contenders are interleaved; a
 time is the median of five runs that block until ready, or one run where that takes over 20 s. The first run, which
 compiles, is stated apart. Prints tables; writes `results/ensemble.json`, problem by problem, the page
-`docs/benchmarks.md` and its figure. `--quick` takes Lorenz, Van der Pol and Robertson and writes nothing unless
-`--output` is given; `--draw` only draws the figure and writes the page from what is recorded.
+`docs/benchmarks.md` and its figure. `--quick` takes Lorenz, Van der Pol and Robertson; it, `--members` and
+`--contenders` write nothing unless `--output` is given. `--draw` only draws the figure and writes the page from what is
+recorded.
 """
 
 import os
@@ -283,7 +284,8 @@ def main() -> None:
         if not (recorded / "ensemble.json").exists():
             parser.error(f"argument --draw: expected ensemble.json in {recorded}, found none; run without --draw first")
         return publish(recorded, docs)
-    folder = None if options.quick and options.output is None else recorded
+    partial = options.quick or options.members or options.contenders  # not what the record is made of
+    folder = None if partial and options.output is None else recorded
     if unknown := [name for name in options.contenders if name not in contenders()]:
         installed = ", ".join(map(repr, contenders()))
         parser.error(f"argument --contenders: expected some of {installed}; got {', '.join(map(repr, unknown))}")
