@@ -6,6 +6,7 @@ from ._check import check_path as check_path
 from ._check import check_times as check_times
 from ._check import check_whole as check_whole
 from ._check import shown as shown
+from ._dataset import RESERVED as RESERVED
 from ._dataset import to_dataset as to_dataset
 from ._design import Design as Design
 from ._design import as_design as as_design
@@ -17,14 +18,16 @@ from ._distributions import LogUniform as LogUniform
 from ._distributions import Normal as Normal
 from ._distributions import Uniform as Uniform
 from ._ensemble import Ensemble as Ensemble
-from ._ensemble import answered_by as answered_by
-from ._ensemble import retried as retried
 from ._fields import GaussianRandomField as GaussianRandomField
 from ._label import ADVICE as ADVICE
 from ._label import Label as Label
 from ._label import Source as Source
 from ._label import Status as Status
 from ._label import label as label
+from ._record import answered_by as answered_by
+from ._record import error_in_words as error_in_words
+from ._record import retried as retried
+from ._record import solver_error as solver_error
 from ._solution import Output as Output
 from ._solution import Solution as Solution
 from ._solution import as_outputs as as_outputs

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     import xarray
 
-RESERVED = ("member", "time", "status", "steps", "source", "metadata")
+RESERVED = ("member", "time", "status", "steps", "reached", "source", "metadata")
+STATISTICS = {"role": "statistics"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,9 @@ def variables(ensemble: Ensemble) -> dict[str, Variable]:
         found[name] = Variable(dims, values, _units(ensemble.space[name].unit) | {"role": "parameter"}, True)
     found["status"] = Variable(("member",), ensemble.status.astype(np.int8), _flags(Status), True)
     found["source"] = Variable(("member",), ensemble.source.astype(np.int8), _flags(Source), True)
-    found["steps"] = Variable(("member",), ensemble.steps.astype(np.int64), {"role": "statistics"}, True)
+    found["steps"] = Variable(("member",), ensemble.steps.astype(np.int64), STATISTICS, True)
+    if ensemble.reached is not None:
+        found["reached"] = Variable(("member",), ensemble.reached, _units(ensemble.time_unit) | STATISTICS, True)
     for name, values in ensemble.values.items():
         output = ensemble.outputs[name]
         attributes = _units(output.unit) | {"role": "output"}

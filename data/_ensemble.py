@@ -1,31 +1,18 @@
 """Many solved members, labelled, on the devices that solved them."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._design import Design
 from ._label import ADVICE, Status
+from ._record import answered_by, error_in_words, retried, solver_error
 from ._solution import Output, Solution
 from ._space import ParameterSpace
 
 if TYPE_CHECKING:
     import xarray
-
-
-def retried(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """How many members each solver answered after another one had lost them, from an ensemble's metadata."""
-    return {name: len(members) for name, members in metadata.get("retried", {}).items()}
-
-
-def answered_by(solvers: Mapping[str, int], again: Mapping[str, int]) -> str:
-    """Who answered how many members, in words: `900 Tsit5, 100 Rodas5P (20 retried)`."""
-    return ", ".join(
-        f"{count:,} {name}" + (f" ({again[name]:,} retried)" if again.get(name) else "")
-        for name, count in solvers.items()
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,8 +27,9 @@ class Ensemble:
       carry no information and never leave this object through its methods.
     - `space`, `outputs`, `coordinates`, `time_unit`: names, units and axes of what the arrays hold.
     - `metadata`: JSON-ready record of how it was made: simulator, fingerprint, numerics, precision, design, devices,
-      seconds, versions; where known, `"solvers"`, how many members each solver answered, and `"retried"`, which
-      members each solver answered after another one had lost them.
+      seconds, versions; where known, `"solvers"`, how many members each solver answered, `"retried"`, which members
+      each solver answered after another one had lost them, and `"refinement"`, by how much each output changed in the
+      members that were solved again with finer settings.
     """
 
     parameters: dict[str, Any]
@@ -80,6 +68,11 @@ class Ensemble:
         return np.asarray(self.solution.steps)[: self.size]
 
     @property
+    def reached(self) -> np.ndarray | None:
+        """The time that every member reached, or `None` where nobody kept count."""
+        return None if self.solution.reached is None else np.asarray(self.solution.reached)[: self.size]
+
+    @property
     def source(self) -> np.ndarray:
         """Who answered every member: 0 the solver, 1 the surrogate."""
         return np.asarray(self.solution.source.code)[: self.size]
@@ -96,9 +89,13 @@ class Ensemble:
         return Design(values, self.space, self.metadata.get("method", "given"), self.metadata.get("seed"))
 
     def failures(self) -> list[dict[str, Any]]:
-        """The members that did not finish, each with its status and what to do about it."""
+        """The members that did not finish, each with its status, the steps taken, the time reached where it is known,
+        and what to do about it."""
+        reached = self.reached
         return [
-            {"member": int(member), "status": Status(code).name, "advice": ADVICE[Status(code)]}
+            {"member": int(member), "status": Status(code).name, "steps": int(self.steps[member])}
+            | ({} if reached is None else {"reached": float(reached[member])})
+            | {"advice": ADVICE[Status(code)]}
             for member, code in enumerate(self.status)
             if code != Status.ok
         ]
@@ -120,6 +117,7 @@ class Ensemble:
                 f"Ensemble of {self.size} members: {m.get('simulator', '')}",
                 f"  status   {', '.join(f'{number} {name}' for name, number in counts.items())}{sources}",
                 *([f"  solvers  {answered_by(m['solvers'], retried(m))}"] if m.get("solvers") else []),
+                *([f"  error    {error_in_words(error)}"] if (error := solver_error(m)) else []),
                 f"  steps    median {np.median(self.steps):.0f}, most {self.steps.max()}",
                 f"  outputs  {outputs}; {len(self.times)} times from {self.times[0]:g} to {self.times[-1]:g}{unit}",
                 f"  seconds  {m.get('seconds', np.nan):.3g} solving, {m.get('compile_seconds', 0.0):.3g} compiling; "

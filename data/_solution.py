@@ -71,6 +71,8 @@ class Solution(eqx.Module):
     - `source`: `Label` of `Source`, who answered.
     - `error`: the stated error, half-width of the calibrated band per value; `None` if the answer is a solver's.
     - `bound`: the surrogate's own estimate of its relative error on this member, a scalar; `None` likewise.
+    - `reached`: the time reached, a scalar: the last of `times`, or where a failed member stopped; `None` where nobody
+      keeps count, as for a surrogate.
     """
 
     times: jax.Array
@@ -80,9 +82,10 @@ class Solution(eqx.Module):
     source: Label
     error: dict[str, jax.Array] | None = None
     bound: jax.Array | None = None
+    reached: jax.Array | None = None
 
 
-def finish(times, values, status, steps=0, source=Source.solver, error=None, bound=None) -> Solution:
+def finish(times, values, status, steps=0, source=Source.solver, error=None, bound=None, reached=None) -> Solution:
     """A member's `Solution`: values that are not finite change an `ok` status; a failed member is NaN throughout."""
     status = jnp.asarray(status, dtype=jnp.int32)
     finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values.values()]).all()
@@ -100,4 +103,5 @@ def finish(times, values, status, steps=0, source=Source.solver, error=None, bou
         source=label(source, Source),
         error=None if error is None else {name: mask(value) for name, value in error.items()},
         bound=bound,
+        reached=reached,
     )

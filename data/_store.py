@@ -146,6 +146,7 @@ def load_ensemble(path: str | Path) -> Ensemble:
         status=label(host["status"], Status),
         steps=host["steps"],
         source=label(host["source"], Source),
+        reached=host.get("reached"),
     )
     dims = [dim for output in outputs.values() for dim in output.dims]
     return Ensemble(

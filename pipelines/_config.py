@@ -82,6 +82,9 @@ class SimulatorSettings(Section):
     """Steps after which a member is given up; by default the simulator's own."""
     batch_size: int | None = Field(default=None, ge=1)
     """Members solved at a time, for ensembles beyond the memory; by default all. No result depends on it."""
+    check: float = Field(default=0.01, ge=0, le=1)
+    """Share of the members, and at least 8, that are solved again with tolerances 100 times tighter, to state the
+    solver's own error; 0 leaves it out."""
     options: dict[str, Any] = {}
     """Arguments of the simulator: constants, grid points, times."""
     parameters: dict[str, ParameterSettings] = {}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ..data import answered_by
+from ..data import answered_by, error_in_words
 from ._words import percent
 
 PLAIN_WIDTH = 140  # where output is no terminal
@@ -38,6 +38,9 @@ def table_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "failures", _failures(failures)
     if any(summary["solvers"].values()):
         yield "solved by", answered_by(*(_total(summary[key]) for key in ("solvers", "retried")))
+    errors = [error for error in summary["solver_error"].values() if error]
+    if errors:
+        yield "solver error", error_in_words(max(errors, key=lambda error: error["worst"]))
     if summary["seconds"]:
         yield "seconds", ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in summary["seconds"].items())
     yield from (summary["headline"] or {}).items()

@@ -102,7 +102,7 @@ def _solve(simulator: Any, members: Arrays, points: int, times: np.ndarray, prec
     """The members solved on `points` points, or `None` if the simulator cannot be."""
     try:
         finer = simulator.replace(points=points)
-        solved = solve_ensemble(finer, members, times=times, precision=precision)  # type: ignore[arg-type]
+        solved = solve_ensemble(finer, members, times=times, precision=precision, check=0)  # type: ignore[arg-type]
     except (ValueError, TypeError):
         return None
     return solved if all(value.shape[-1] == points for value in solved.values.values()) else None

@@ -175,7 +175,7 @@ class GuardedSolver(eqx.Module):
         # padded to a power of two, so that few batch sizes are ever compiled
         padded = np.resize(rejected, 2 ** math.ceil(math.log2(rejected.size)))
         times = self.times if times is None else times
-        solved = solve_ensemble(self.simulator, subset(design, padded), times=times, **run, **options)
+        solved = solve_ensemble(self.simulator, subset(design, padded), times=times, check=0, **run, **options)
         return _merge(screened, solved, rejected)
 
 
@@ -199,10 +199,11 @@ class _Screen(eqx.Module):
 
 
 def unstated(solution: Solution, outputs: Mapping[str, Any]) -> Solution:
-    """A solver's answer in the shape of a surrogate's: the stated errors are NaN, since a solver states none."""
+    """A solver's answer in the shape of a surrogate's: the stated errors are NaN, since a solver states none, and a
+    surrogate counts no time reached."""
     error = {name: jnp.full_like(solution.values[name], jnp.nan) for name in outputs}
     bound = jnp.asarray(jnp.nan, next(iter(error.values())).dtype)
-    return dataclasses.replace(solution, error=error, bound=bound)
+    return dataclasses.replace(solution, error=error, bound=bound, reached=None)
 
 
 def _merge(screened: Ensemble, solved: Ensemble, rejected: np.ndarray) -> Ensemble:

@@ -31,6 +31,7 @@ def ensemble_keys(settings: RunSettings, simulator: AbstractSimulator, design: s
         f"design.{design}": getattr(settings.design, design),
         "simulator.precision": chosen.precision,
         "simulator.engine": chosen.engine,
+        "simulator.check": chosen.check,
         "simulator.fingerprint": fingerprint(simulator),
         "simulator.times": _times(simulator),
         "simulator.outputs": ", ".join(_named(name, output.unit) for name, output in simulator.outputs.items()),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..data import ADVICE, Ensemble, Status, load_ensemble, retried, sample, save_ensemble
+from ..data import ADVICE, Ensemble, Status, load_ensemble, retried, sample, save_ensemble, solver_error
 from ..simulators import AbstractSimulator, shard, solve_ensemble
 from ..surrogates import AbstractArchitecture, MeanSquaredError, RelativeL2, Surrogate, calibrate, fit, load
 from ._config import RunSettings
@@ -85,6 +85,7 @@ def _simulate(job: Job, design: str) -> dict[str, Any]:
         batch_size=settings.simulator.batch_size,
         engine=settings.simulator.engine,
         seed=seed,
+        check=settings.simulator.check,
         progress=progress,
     )
     speed = members / ensemble.metadata["seconds"]
@@ -99,6 +100,7 @@ def _simulate(job: Job, design: str) -> dict[str, Any]:
         "devices": ensemble.metadata["devices"],
         "solvers": ensemble.metadata.get("solvers", {}),
         "retried": retried(ensemble.metadata),
+        "solver_error": solver_error(ensemble.metadata),
         "parameters": ensemble.space.to_json(),
     }
 

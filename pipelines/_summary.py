@@ -39,6 +39,7 @@ def summarise(folder: str | Path) -> dict[str, Any]:
         "failures": _facts(steps, "failures"),
         "solvers": _facts(steps, "solvers"),
         "retried": _facts(steps, "retried"),
+        "solver_error": _facts(steps, "solver_error"),
         "devices": max(_facts(steps, "devices").values(), default=None),
         "seconds": _seconds(steps),
         "guard": record["settings"]["guard"],

@@ -29,7 +29,7 @@ def solve_truth(simulator: Any, design: Mapping[str, Any] | Ensemble, times: np.
             )
     else:
         design = as_design(simulator.parameters, design)
-        ensemble = solve_ensemble(simulator, design, times=times, precision=precision)  # type: ignore[arg-type]
+        ensemble = solve_ensemble(simulator, design, times=times, precision=precision, check=0)  # type: ignore[arg-type]
     if not ensemble.ok.any():
         first = ensemble.failures()[0]
         raise ValueError(
@@ -61,7 +61,7 @@ def check_truth(simulator: Any, truth: Ensemble, given: int, precision: str) -> 
         return None
     members = np.flatnonzero(truth.ok)[:CHECKED]
     design = {name: value[members] for name, value in truth.design.items()}
-    solved = solve_ensemble(finer, design, times=truth.times, precision=precision)  # type: ignore[arg-type]
+    solved = solve_ensemble(finer, design, times=truth.times, precision=precision, check=0)  # type: ignore[arg-type]
     kept = np.flatnonzero(solved.ok)
     if not kept.size:
         return None

@@ -26,6 +26,7 @@ from ._numerics import Numerics as Numerics
 from ._ode import ODESimulator as ODESimulator
 from ._problem import AbstractInitialValueSimulator as AbstractInitialValueSimulator
 from ._problem import Problem as Problem
+from ._refinement import AccuracyWarning as AccuracyWarning
 from ._robertson import Robertson as Robertson
 from ._rosenbrock import Rodas3 as Rodas3
 from ._rosenbrock import Rodas5P as Rodas5P

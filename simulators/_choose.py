@@ -49,12 +49,10 @@ def plan(runner: Runner, size: int, engine: str) -> list[Attempt]:
     `size` is the number of members solved at a time, `engine` as in `solve_ensemble`.
     """
     simulator = runner.simulator
-    if engine == "plain" or not is_initial_value_problem(simulator):
+    if not by_lanes(runner, engine):
         return [_plain(simulator)]
     numerics = simulator.numerics
     unknowns, ordinary = runner.once("outline", lambda: _outline(runner))
-    if engine == "auto" and numerics.step is not None and unknowns > SMALL:
-        return [_plain(simulator)]  # members that all take the same steps have no slowest one to wait for
     rows = -(-size // len(runner.devices))
 
     def attempt(solver: type[diffrax.AbstractSolver], make: Callable[[], diffrax.AbstractSolver]) -> Attempt:
@@ -68,6 +66,17 @@ def plan(runner: Runner, size: int, engine: str) -> list[Attempt]:
         return [explicit]
     stiff = attempt(Rodas5P, lambda: runner.once("stiff solver", lambda: _stiff_solver(runner, unknowns)))
     return _by_pilot(runner, size, explicit, stiff, unknowns)
+
+
+def by_lanes(runner: Runner, engine: str) -> bool:
+    """Whether lanes solve the members; `engine` as in `solve_ensemble`."""
+    simulator = runner.simulator
+    if engine == "plain" or not is_initial_value_problem(simulator):
+        return False
+    if engine == "lanes" or simulator.numerics.step is None:
+        return True
+    unknowns, _ = runner.once("outline", lambda: _outline(runner))
+    return unknowns <= SMALL  # members that all take the same steps have no slowest one to wait for
 
 
 def _plain(simulator: Any) -> Attempt:
@@ -94,8 +103,11 @@ def solve_in_turn(
         if not lost.size:
             break
         runner.run(later.engine(), later.most_steps, lost)
-        answers.note(numbers[lost], attempt)
-    return runner.solution(first.engine(), on_host)
+        answers.note(numbers[lost[lost < len(numbers)]], attempt)  # the others are refined copies
+    solution = runner.solution(first.engine(), on_host)
+    if runner.apart is not None:
+        runner.apart.check(numbers, size, solution)
+    return solution
 
 
 def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unknowns: int) -> list[Attempt]:
@@ -120,7 +132,7 @@ def _by_pilot(runner: Runner, size: int, explicit: Attempt, stiff: Attempt, unkn
 
 def _steps_of(attempt: Attempt, most: int, runner: Runner, numbers: np.ndarray, size: int) -> np.ndarray:
     """The steps that members take, for those that need more than `most` by the time that they reached with these."""
-    runner.load(numbers, size)
+    runner.load(numbers, size, copies=False)
     runner.run(attempt.engine(), min(most, attempt.most_steps))
     code, steps, reached = runner.outcome()
     length = _last_time(runner) - runner.simulator.start
@@ -182,4 +194,4 @@ def _outline(runner: Runner) -> tuple[int, bool]:
 
 def _first(runner: Runner) -> dict[str, np.ndarray]:
     """The first member's parameters."""
-    return {name: np.asarray(value[0], float) for name, value in runner.members.items() if name}
+    return {name: np.asarray(value[0], float) for name, value in runner.members.parameters.items()}

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, use_abstract_mesh
 
 from ..data import Ensemble
 
@@ -46,11 +47,11 @@ def pad_members(values: dict[str, np.ndarray], multiple: int) -> dict[str, np.nd
     return {name: value[rows] for name, value in values.items()}
 
 
-def deal(values: dict[str, np.ndarray], devices: Sequence[Any], rows: int) -> dict[str, jax.Array]:
+def deal(tree: Any, devices: Sequence[Any], rows: int) -> Any:
     """Members dealt out in turn, `(device, row)`: member i is row i // D of device i mod D; repeats of the last pad."""
-    count = len(next(iter(values.values())))
+    count = len(jax.tree.leaves(tree)[0])
     numbers = np.minimum(np.arange(rows * len(devices)), count - 1).reshape(rows, len(devices)).T
-    return {name: jax.device_put(value[numbers], member_sharding(devices)) for name, value in values.items()}
+    return jax.tree.map(lambda leaf: jax.device_put(leaf[numbers], member_sharding(devices)), tree)
 
 
 def queues(members: np.ndarray, devices: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,6 +72,16 @@ def gather(tree: Any, members: int) -> Any:
         return dealt.swapaxes(0, 1).reshape(-1, *dealt.shape[2:])[:members]
 
     return jax.tree.map(leaf, tree)
+
+
+def collect(tree: Any, members: np.ndarray, devices: int) -> Any:
+    """Rows that each device picked by its queue of `members`, `(device * row, ...)`, in the order of `members`."""
+    place = np.empty(len(members), np.int64)
+    rows = len(jax.tree.leaves(tree)[0]) // devices
+    for device in range(devices):
+        own = np.flatnonzero(members % devices == device)
+        place[own] = device * rows + np.arange(len(own))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[place], tree)
 
 
 def exchange(tree: Any, members: int, devices: int) -> Any:
@@ -114,6 +125,23 @@ def per_device(function: Callable, devices: Sequence[Any]) -> Callable:
 
     spec = PartitionSpec(AXIS)
     return jax.shard_map(one, mesh=mesh, in_specs=(PartitionSpec(), spec), out_specs=spec, check_vma=False)
+
+
+def traced_alone(function: Callable) -> Callable:
+    """`function`, traced as if there were one device; for use within `jax.pmap` and `per_device`.
+
+    Within those every type names the mesh, and libraries that compare types of values from within and from without
+    (lineax its linear systems, Equinox its closures) take equal ones for different: no implicit solver could be traced.
+    """
+
+    def call(*args):
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), args)
+        with use_abstract_mesh(AbstractMesh((), ())):
+            jaxpr, result = jax.make_jaxpr(function, return_shape=True)(*shapes)
+        flat = jex.jaxpr_as_fun(jaxpr)(*jax.tree.leaves(args))
+        return jax.tree.unflatten(jax.tree.structure(result), flat)
+
+    return call
 
 
 def put(values: dict[str, np.ndarray], devices: Sequence[Any]) -> dict[str, jax.Array]:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from ._lane import IDLE, Lane, Stepper
+from ._members import Members
 from ._problem import Problem
 
 
@@ -49,10 +50,10 @@ def begin(problem: Problem, times: jax.Array, rows: int, pack: Callable[[Any], A
 
 
 def drive(
-    problem_of: Callable[[Any], Problem],
+    problem_of: Callable[[Members], Problem],
     stepper: Stepper,
     schedule: Schedule,
-    members: Any,
+    members: Members,
     queue: jax.Array,
     count: jax.Array,
     most_steps: jax.Array,
@@ -64,7 +65,7 @@ def drive(
     **Arguments:**
 
     - `problem_of`: the problem of one member. Its terms are the same for all; what differs is in its `args`.
-    - `members`: pytree of arrays with a leading row axis.
+    - `members`: the rows of this device.
     - `queue`: rows in the order in which lanes take them, `(row,)`.
     - `count`: how many of them there are.
     - `most_steps`: trial steps after which a member is given up.
@@ -75,7 +76,12 @@ def drive(
     **Returns:** `progress` with these rows solved.
     """
     terms = problem_of(_pick(members, jnp.zeros((), jnp.int32))).terms
-    start = jax.vmap(lambda row: stepper.begin(problem_of(_pick(members, row)), row))
+
+    @jax.vmap
+    def start(row: jax.Array) -> Lane:
+        member = _pick(members, row)
+        return stepper.begin(problem_of(member), row, member.refined)
+
     trial = jax.vmap(lambda lane: stepper.advance(terms, lane, most_steps))
     finished = jax.vmap(stepper.finished)
 
@@ -122,7 +128,7 @@ def drive(
     return jax.lax.while_loop(lambda carry: jnp.any(carry[0].row != IDLE), body, carry)[-1]
 
 
-def _pick(members: Any, row: jax.Array) -> Any:
+def _pick(members: Members, row: jax.Array) -> Members:
     return jax.tree.map(lambda leaf: leaf.at[row].get(mode="clip"), members)
 
 

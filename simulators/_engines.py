@@ -12,7 +12,8 @@ import jax.numpy as jnp
 from ..data import Solution, Status, finish
 from ._drive import Schedule, begin, drive
 from ._lane import Stepper
-from ._numerics import Numerics, solver_name
+from ._members import Members
+from ._numerics import solver_name
 from ._problem import AbstractInitialValueSimulator, Problem
 from ._scalars import Scalars, scalarise
 from ._unrolled import Unrolled
@@ -21,24 +22,24 @@ SMALL = 32  # unknowns up to which a state is worked on as scalars and stages ar
 
 
 class AbstractEngine(eqx.Module):
-    """How the rows of one device are solved. Rows are members, by parameter name, and their numbers under `""`.
+    """How the rows of one device are solved.
 
     A solve begins, advances once or more, each time over some of the rows, and has a result.
     """
 
     @abc.abstractmethod
-    def begin(self, simulator: Any, times: Any, members: dict[str, jax.Array]) -> Any:
+    def begin(self, simulator: Any, times: Any, members: Members) -> Any:
         """Room for what will be known of `members`."""
 
     @abc.abstractmethod
     def advance(
-        self, simulator: Any, times: Any, members: dict[str, jax.Array], queue: jax.Array, count: jax.Array,
+        self, simulator: Any, times: Any, members: Members, queue: jax.Array, count: jax.Array,
         most_steps: jax.Array, noise: jax.Array, progress: Any,
     ) -> Any:  # fmt: skip
         """`progress` with the first `count` rows of `queue` solved, or given up after `most_steps`."""
 
     @abc.abstractmethod
-    def result(self, simulator: Any, times: Any, members: dict[str, jax.Array], progress: Any) -> Solution:
+    def result(self, simulator: Any, times: Any, members: Members, progress: Any) -> Solution:
         """A batched `Solution` of all `members`."""
 
     @abc.abstractmethod
@@ -54,7 +55,7 @@ class Plain(AbstractEngine):
 
     def advance(self, simulator, times, members, queue, count, most_steps, noise, progress):
         def solve(member):
-            random = jax.random.fold_in(jax.random.key(noise), member[""])
+            random = jax.random.fold_in(jax.random.key(noise), member.number)
             return simulator.solve(_parameters(member), times, key=random)
 
         return jax.vmap(solve)(members)
@@ -84,13 +85,13 @@ class Lanes(AbstractEngine):
 
     def begin(self, simulator, times, members):
         problem, pack = _packed(_any_problem(simulator, times, members))
-        return begin(problem, problem.times, len(members[""]), pack)
+        return begin(problem, problem.times, len(members.number), pack)
 
     def advance(self, simulator, times, members, queue, count, most_steps, noise, progress):
         problem = _any_problem(simulator, times, members)
         small = _is_small(problem)
         stepper = Stepper(
-            solver=lane_solver(self.solver, small, simulator.numerics),
+            solver=lane_solver(self.solver, small),
             numerics=simulator.numerics,
             times=problem.times,
             first=_initial_times(simulator, times),
@@ -113,31 +114,22 @@ class Lanes(AbstractEngine):
         problem = _any_problem(simulator, times, members)
         states = Scalars.of(problem.y0).restore(progress.states) if _is_small(problem) else progress.states
 
-        def one(member, state, status, steps):
+        def one(member, state, status, steps, reached):
             args = _problem(simulator, times, member).args
             values = simulator.observables(problem.times, state, args)
             finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state)]).all()
             status = jnp.where((status == Status.ok) & ~finite, Status.non_finite, status)
-            return finish(simulator.start + problem.times, values, status, steps)
+            return finish(simulator.start + problem.times, values, status, steps, reached=simulator.start + reached)
 
-        return jax.vmap(one)(members, states, progress.status, progress.steps)
+        return jax.vmap(one)(members, states, progress.status, progress.steps, progress.reached)
 
     def describe(self):
         return {"engine": "lanes", "solver": solver_name(self.solver), "lanes": self.lanes}
 
 
-def lane_solver(solver: diffrax.AbstractSolver, small: bool, numerics: Numerics) -> Any:
-    """The solver as lanes use it: explicit stages written out for small systems, tolerances given to root finders."""
-    if small and isinstance(solver, diffrax.AbstractERK):
-        return Unrolled(solver)
-    if isinstance(solver, diffrax.AbstractImplicitSolver):
-        finder = solver.root_finder
-        norm = diffrax.PIDController(rtol=1.0, atol=1.0).norm
-        for name, value in (("rtol", numerics.rtol), ("atol", numerics.atol), ("norm", norm)):
-            if not isinstance(getattr(finder, name), (float, int)) and not callable(getattr(finder, name)):
-                finder = eqx.tree_at(lambda f, n=name: getattr(f, n), finder, value, is_leaf=lambda x: x is None)
-        return eqx.tree_at(lambda s: s.root_finder, solver, finder)
-    return solver
+def lane_solver(solver: diffrax.AbstractSolver, small: bool) -> diffrax.AbstractSolver:
+    """The solver as lanes use it: explicit stages written out for small systems."""
+    return Unrolled(solver) if small and isinstance(solver, diffrax.AbstractERK) else solver
 
 
 def is_initial_value_problem(simulator: Any) -> bool:
@@ -173,14 +165,14 @@ def _initial_times(simulator: Any, times: Any) -> int:
     return int(sum(float(time) <= simulator.start for time in times))
 
 
-def _any_problem(simulator: Any, times: Any, members: dict[str, jax.Array]) -> Problem:
+def _any_problem(simulator: Any, times: Any, members: Members) -> Problem:
     """The problem of some member, for what all have in common."""
-    return _problem(simulator, times, {name: value[0] for name, value in members.items()})
+    return _problem(simulator, times, jax.tree.map(lambda leaf: leaf[0], members))
 
 
-def _problem(simulator: Any, times: Any, member: dict[str, jax.Array]) -> Problem:
+def _problem(simulator: Any, times: Any, member: Members) -> Problem:
     return simulator.problem(_parameters(member), times)
 
 
-def _parameters(member: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    return {name: jnp.asarray(value, float) for name, value in member.items() if name}
+def _parameters(member: Members) -> dict[str, jax.Array]:
+    return {name: jnp.asarray(value, float) for name, value in member.parameters.items()}

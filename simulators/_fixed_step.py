@@ -55,6 +55,10 @@ class RungeKutta4(eqx.Module):
 
         return jax.lax.scan(interval, y0, (starts, lengths))[1]
 
+    def refined(self) -> "RungeKutta4":
+        """The same method with half the step, for a refinement check."""
+        return RungeKutta4(2 * self.substeps)
+
     def describe(self) -> dict[str, Any]:
         """The settings as JSON-ready data."""
         return {"solver": "RungeKutta4", "substeps": self.substeps}

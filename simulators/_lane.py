@@ -15,8 +15,8 @@ import numpy as np
 
 from ..data import Status
 from ._control import scaled_error, step_factor
-from ._numerics import Numerics
-from ._problem import Problem, first_step
+from ._numerics import MORE_STEPS, Accuracy, Numerics
+from ._problem import Problem, first_step, with_tolerances
 
 IDLE = np.iinfo(np.int32).max  # the row of a lane without a member; writing to it writes nothing
 _ULPS = 100  # a step that ends this close to the last time ends there, as in diffrax
@@ -29,6 +29,7 @@ class Lane(eqx.Module):
     - `t`, `end`: start and end of the next trial step, counted from the initial state.
     - `y`, `solver_state`: where the member stands at `t`.
     - `args`: its parameters, as the terms take them.
+    - `refined`: whether it is solved with `Numerics.refined()`.
     - `saved`: how many times are saved; `steps`: trial steps so far; `status`: code of `Status`.
     """
 
@@ -38,6 +39,7 @@ class Lane(eqx.Module):
     y: Any
     solver_state: Any
     args: Any
+    refined: jax.Array
     saved: jax.Array
     steps: jax.Array
     status: jax.Array
@@ -47,7 +49,7 @@ class Lane(eqx.Module):
 class Stepper:
     """How lanes move: what all members of an ensemble share.
 
-    - `solver`: a diffrax solver; `numerics`: tolerances or fixed step.
+    - `solver`: a diffrax solver; `numerics`: tolerances or fixed step, those of refined members follow from them.
     - `times`: saved times, `(time,)`; `first`: how many of them are the initial time itself.
     - `most_saves`: times that one trial step may save; a step over more is repeated without advancing.
     """
@@ -62,19 +64,20 @@ class Stepper:
     def stop(self) -> jax.Array:
         return self.times[-1]
 
-    def begin(self, problem: Problem, row: jax.Array) -> Lane:
+    def begin(self, problem: Problem, row: jax.Array, refined: jax.Array) -> Lane:
         """A member before its first step."""
         terms, y0, args = problem.terms, problem.y0, problem.args
         start = jnp.zeros((), self.times.dtype)
-        end = jnp.minimum(first_step(problem, self.solver, self.numerics), self.stop)
-        state = self.solver.init(terms, start, end, y0, args)
+        accuracy = self.numerics.accuracy(refined)
+        end = jnp.minimum(first_step(problem, self.solver, accuracy), self.stop)
+        state = with_tolerances(self.solver, accuracy).init(terms, start, end, y0, args)
         if self._keeps_first_stage(state):
             # a stock solver would evaluate its first stage for every lane as long as any lane is new
             state = self.solver.func(terms, start, y0, args)
         finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y0)]).all()
         status = jnp.where(problem.known, jnp.where(finite, Status.ok, Status.non_finite), Status.bad_parameter)
         zero = jnp.zeros((), jnp.int32)
-        return Lane(row, start, end, y0, state, args, zero + self.first, zero, status.astype(jnp.int32))
+        return Lane(row, start, end, y0, state, args, refined, zero + self.first, zero, status.astype(jnp.int32))
 
     def finished(self, lane: Lane) -> jax.Array:
         """Whether a lane has nothing more to do: all is saved, or its member failed."""
@@ -87,11 +90,12 @@ class Stepper:
         that many count.
         """
         idle = self.finished(lane)
-        y1, error, dense, state, result = self.solver.step(
+        accuracy = self.numerics.accuracy(lane.refined)
+        y1, error, dense, state, result = with_tolerances(self.solver, accuracy).step(
             terms, lane.t, lane.end, lane.y, lane.args, self._unpack(lane.solver_state), made_jump=False
         )
         state = state[1] if self._keeps_first_stage(state) else state
-        keep, factor = self._judge(lane, terms, y1, error)
+        keep, factor = self._judge(lane, terms, y1, error, accuracy)
         good = keep & (result == diffrax.RESULTS.successful)
         count = jnp.where(idle | ~good, 0, self._due(lane))
         path = self.solver.interpolation_cls(t0=lane.t, t1=lane.end, **dense)
@@ -102,7 +106,7 @@ class Stepper:
         tried = ~repeat & ~idle
         steps = lane.steps + tried
         t = jnp.where(moved, lane.end, lane.t)
-        end = jnp.where(tried, self._next_end(lane, steps, keep, factor), lane.end)
+        end = jnp.where(tried, self._next_end(lane, steps, keep, factor, accuracy), lane.end)
 
         def settle(new, old):
             return jnp.where(moved, new, old)
@@ -115,27 +119,30 @@ class Stepper:
             y=jax.tree.map(settle, y1, lane.y),
             solver_state=jax.tree.map(settle, state, lane.solver_state),
             args=lane.args,
+            refined=lane.refined,
             saved=saved,
             steps=steps,
             status=status.astype(jnp.int32),
         )
         return after, count, states
 
-    def _judge(self, lane: Lane, terms: Any, y1: Any, error: Any) -> tuple[jax.Array, jax.Array]:
+    def _judge(self, lane: Lane, terms: Any, y1: Any, error: Any, accuracy: Accuracy) -> tuple[jax.Array, jax.Array]:
         """Whether the step is good enough, and the next one over it."""
-        if self.numerics.step is not None:
+        if accuracy.step is not None:
             finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(y1)]).all()
             return finite, jnp.ones_like(lane.t)
-        size = scaled_error(lane.y, y1, error, self.numerics.rtol, self.numerics.atol)
+        size = scaled_error(lane.y, y1, error, accuracy.rtol, accuracy.atol)
         keep = size < 1
         return keep, step_factor(size, keep, self.solver.error_order(terms)).astype(lane.t.dtype)
 
-    def _next_end(self, lane: Lane, steps: jax.Array, keep: jax.Array, factor: jax.Array) -> jax.Array:
+    def _next_end(
+        self, lane: Lane, steps: jax.Array, keep: jax.Array, factor: jax.Array, accuracy: Accuracy
+    ) -> jax.Array:
         start = jnp.where(keep, lane.end, lane.t)
-        if self.numerics.step is None:
+        if accuracy.step is None:
             end = start + factor * (lane.end - lane.t)
         else:
-            end = (steps + 1) * jnp.asarray(self.numerics.step, start.dtype)  # a sum would gather rounding
+            end = (steps + 1) * jnp.asarray(accuracy.step, start.dtype)  # a sum would gather rounding
         near = self.stop * (1 - _ULPS * jnp.finfo(end.dtype).eps)
         return jnp.where(end > near, jnp.where(keep, self.stop, start + 0.5 * (self.stop - start)), end)
 
@@ -146,6 +153,8 @@ class Stepper:
             broken |= ~keep  # a state that is not finite, and no smaller step to try
         unfinished = saved < len(self.times)
         stuck = unfinished & ~(end > t)
+        more = jnp.minimum(most_steps, np.iinfo(np.int32).max // MORE_STEPS) * MORE_STEPS
+        most_steps = jnp.where(lane.refined, more, most_steps)
         status = jnp.where(unfinished & (steps >= most_steps), Status.max_steps, lane.status)
         lost = Status.non_finite if self.numerics.step is not None else Status.solver_failed
         return jnp.where(broken | stuck, lost, status)

@@ -1,9 +1,23 @@
 """How a simulator is solved: method, tolerances, step, step limit."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import diffrax
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+TIGHTER = 100.0  # by which a refined solve divides the tolerances
+LEAST_RTOL = 1e-13  # below it rounding decides
+MORE_STEPS = 16  # times the step limit that a refined solve has
+
+
+class Accuracy(NamedTuple):
+    """What decides how accurate one solve is, numbers or traced: see `Numerics`."""
+
+    rtol: Any
+    atol: Any
+    step: Any
 
 
 class Numerics(eqx.Module):
@@ -54,6 +68,25 @@ class Numerics(eqx.Module):
         if self.step is not None:
             return diffrax.ConstantStepSize()
         return diffrax.PIDController(rtol=self.rtol, atol=self.atol)
+
+    def refined(self) -> "Numerics":
+        """The settings of a refinement check: tolerances 100 times tighter, half the step, and the steps to do so."""
+        return Numerics(
+            solver=self.solver,
+            rtol=max(self.rtol / TIGHTER, min(self.rtol, LEAST_RTOL)),
+            atol=self.atol / TIGHTER,
+            step=None if self.step is None else self.step / 2,
+            max_steps=self.max_steps * MORE_STEPS,
+        )
+
+    def accuracy(self, refined: jax.Array) -> Accuracy:
+        """Tolerances and step of these settings, or of the refined ones where `refined`; for traced code."""
+        fine = self.refined()
+
+        def pick(own: float | None, other: float | None) -> jax.Array | None:
+            return None if own is None or other is None else jnp.where(refined, other, own)
+
+        return Accuracy(pick(self.rtol, fine.rtol), pick(self.atol, fine.atol), pick(self.step, fine.step))
 
     def describe(self) -> dict[str, Any]:
         """The settings as JSON-ready data."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Output, ParameterSpace, as_outputs
+from ..data import RESERVED, Output, ParameterSpace, as_outputs
 from ._numerics import Numerics
 from ._problem import AbstractInitialValueSimulator, Problem, screen
 from ._simulator import AbstractSimulator, as_times, read_times
@@ -47,11 +47,11 @@ class ODESimulator(AbstractInitialValueSimulator):
     coordinates: dict[str, np.ndarray] = eqx.field(default_factory=dict)
 
     def __check_init__(self):
-        reserved = {"member", "time", "status", "steps", "source", "metadata"}
-        clash = (set(self.outputs) & set(self.parameters)) | ((set(self.outputs) | set(self.parameters)) & reserved)
+        clash = set(self.outputs) & set(self.parameters)
+        clash |= (set(self.outputs) | set(self.parameters)) & set(RESERVED)
         if clash:
             raise ValueError(
-                f"expected different names for parameters and outputs, none of {', '.join(sorted(reserved))}; "
+                f"expected different names for parameters and outputs, none of {', '.join(sorted(RESERVED))}; "
                 f"rename {', '.join(sorted(clash))}."
             )
 

@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from ..data import Solution, Status, finish
 from ._control import initial_step
-from ._numerics import Numerics
+from ._numerics import Accuracy, Numerics
 from ._rosenbrock import Rodas5P
 from ._simulator import AbstractSimulator
 
@@ -82,23 +82,26 @@ class AbstractInitialValueSimulator(AbstractSimulator):
     def _solve_by(self, solver: diffrax.AbstractSolver, problem: Problem) -> Solution:
         solution = diffrax.diffeqsolve(
             problem.terms,
-            solver,
+            with_tolerances(solver, self.numerics),
             t0=jnp.zeros((), problem.times.dtype),
             t1=problem.times[-1],
             dt0=jax.lax.stop_gradient(first_step(problem, solver, self.numerics)),
             y0=problem.y0,
             args=problem.args,
-            saveat=diffrax.SaveAt(ts=problem.times),
+            saveat=diffrax.SaveAt(subs=[diffrax.SubSaveAt(ts=problem.times), diffrax.SubSaveAt(t1=True)]),
             stepsize_controller=self.numerics.controller,
             max_steps=self.numerics.max_steps,
             throw=False,  # an exception would need a host callback and stop every member
         )
-        values = self.observables(problem.times, solution.ys, problem.args)
-        status = jnp.where(problem.known, status_of(solution), Status.bad_parameter)
-        return finish(self.start + problem.times, values, status, solution.stats["num_steps"])
+        states, _ = cast(Any, solution.ys)
+        _, (reached,) = cast(Any, solution.ts)
+        values = self.observables(problem.times, states, problem.args)
+        status = jnp.where(problem.known, status_of(solution.result, states), Status.bad_parameter)
+        reached = self.start + jnp.where(problem.known, jax.lax.stop_gradient(reached), 0)
+        return finish(self.start + problem.times, values, status, solution.stats["num_steps"], reached=reached)
 
 
-def first_step(problem: Problem, solver: diffrax.AbstractSolver, numerics: Numerics) -> jax.Array:
+def first_step(problem: Problem, solver: diffrax.AbstractSolver, numerics: Numerics | Accuracy) -> jax.Array:
     """The fixed step, or the first trial step of an adaptive solve.
 
     Left to itself `diffrax.diffeqsolve` (0.7.2) tries 0.01 whatever the time unit: it looks for an `ODETerm` among
@@ -115,14 +118,25 @@ def first_step(problem: Problem, solver: diffrax.AbstractSolver, numerics: Numer
     return jnp.where(jnp.isfinite(step) & (step > 0), step, 0.01).astype(dtype)
 
 
-def status_of(solution: diffrax.Solution) -> jax.Array:
-    """Our status of diffrax's result."""
-    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(solution.ys)]).all()
-    results = diffrax.RESULTS
+def with_tolerances(solver: Any, numerics: Numerics | Accuracy) -> Any:
+    """The solver with tolerances given to a root finder that has none of its own, as diffrax gives the controller's."""
+    if not isinstance(solver, diffrax.AbstractImplicitSolver):
+        return solver
+    finder = solver.root_finder
+    norm = diffrax.PIDController(rtol=1.0, atol=1.0).norm
+    for name, value in (("rtol", numerics.rtol), ("atol", numerics.atol), ("norm", norm)):
+        if not isinstance(getattr(finder, name), (float, int)) and not callable(getattr(finder, name)):
+            finder = eqx.tree_at(lambda f, n=name: getattr(f, n), finder, value, is_leaf=lambda x: x is None)
+    return eqx.tree_at(lambda s: s.root_finder, solver, finder)
+
+
+def status_of(result: diffrax.RESULTS, states: Any) -> jax.Array:
+    """Our status of diffrax's result and the states that it saved."""
+    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(states)]).all()
     return jnp.where(
-        solution.result == results.successful,
+        result == diffrax.RESULTS.successful,
         jnp.where(finite, Status.ok, Status.non_finite),
-        jnp.where(solution.result == results.max_steps_reached, Status.max_steps, Status.solver_failed),
+        jnp.where(result == diffrax.RESULTS.max_steps_reached, Status.max_steps, Status.solver_failed),
     )
 
 

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..data import Solution
 from ._compiled import compile_options, compiled, constants_and_arrays, persistent_cache
-from ._devices import deal, exchange, gather, per_device, queues
+from ._devices import collect, deal, exchange, gather, per_device, queues, traced_alone
 from ._engines import AbstractEngine
+from ._members import Members
+from ._refinement import Refinement, rows_of
 
 
 class Runner:
@@ -25,44 +27,66 @@ class Runner:
     - `members`: parameters by name, `(member, *shape)`.
     - `devices`: devices of JAX.
     - `seed`: randomness of stochastic simulators.
+
+    `beside` and `apart` are the ensemble's refinement check, where it has one: refined copies of members run beside
+    them, or after them and apart.
     """
 
     def __init__(self, simulator: Any, times: Any, members: dict[str, np.ndarray], devices: Sequence[Any], seed: int):
         self.simulator, self.devices, self.seed = simulator, devices, seed
+        self.beside: Refinement | None = None
+        self.apart: Any = None
         self.times = None if times is None else tuple(np.asarray(times, np.float64).tolist())
         self.count = len(next(iter(members.values())))
-        self.members = dict(members) | {"": np.arange(self.count)}
-        self.loaded, self.inputs, self.progress = np.arange(0), {}, None
+        self.members = Members(dict(members), np.arange(self.count), np.zeros(self.count, bool))
+        self.loaded, self.copied, self.most_copied = np.arange(0), np.arange(0), 0
+        self.inputs: Any = None
+        self.progress: Any = None
         self.seconds = self.compile_seconds = 0.0
 
-    def load(self, numbers: np.ndarray, size: int) -> None:
-        """Put the members `numbers` on the devices, where there is room for `size` of them.
+    def load(self, numbers: np.ndarray, size: int, copies: bool = True) -> None:
+        """Put the members `numbers` on the devices, where there is room for `size` of them, and behind them the refined
+        copies of those among them that are sampled.
 
         What was known of the members loaded before is lost; its memory is used again.
         """
-        picked = {name: value[numbers] for name, value in self.members.items()}
-        self.inputs = deal(picked, self.devices, rows_for(size, len(self.devices)))
-        self.loaded = numbers
+        self.loaded, self.copied, self.most_copied = numbers, numbers[:0], 0
+        if self.beside is not None:
+            self.most_copied = self.beside.most(size)
+            self.copied = numbers[self.beside.sample[numbers] & copies]
+        rows = np.concatenate([numbers, self.copied])
+        picked = jax.tree.map(lambda leaf: leaf[rows], self.members)
+        picked = dataclasses.replace(picked, refined=np.arange(len(rows)) >= len(numbers))
+        self.inputs = deal(picked, self.devices, rows_for(size + self.most_copied, len(self.devices)))
 
     def run(self, engine: AbstractEngine, most_steps: int, places: np.ndarray | None = None) -> None:
         """Solve the members loaded, or those in some places among them, each within `most_steps` trial steps."""
-        devices = len(self.devices)
-        places = np.arange(len(self.loaded)) if places is None else places
-        queue, count = queues(places, devices, len(self.inputs[""][0]))
+        if places is None:  # refined copies take longest: they start first
+            places = np.concatenate([len(self.loaded) + np.arange(len(self.copied)), np.arange(len(self.loaded))])
+        queue, count = queues(places, len(self.devices), self.inputs.number.shape[1])
         if self.progress is None:
             self.progress = self._call("begin", engine)
         self.progress = self._call("advance", engine, self.progress, queue, count, np.int32(most_steps))
 
     def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Status codes, trial steps and times reached, counted from the initial state, of the members loaded."""
-        progress: Any = self.progress
-        return gather((progress.status, progress.steps, progress.reached), len(self.loaded))
+        """Status codes, trial steps and times reached, counted from the initial state, of the members loaded and behind
+        them of the refined copies."""
+        progress = self.progress
+        return gather((progress.status, progress.steps, progress.reached), len(self.loaded) + len(self.copied))
 
     def solution(self, engine: AbstractEngine, on_host: bool) -> Solution:
         """The members loaded, in order: on the devices, in contiguous blocks, or on the host."""
-        solution, times = self._call("result", engine, self.progress)
+        devices, count = len(self.devices), len(self.loaded)
+        own = np.flatnonzero(np.isin(self.loaded, self.copied))
+        places = np.concatenate([own, count + np.arange(len(self.copied))])
+        rows, _ = queues(places, devices, 2 * self.most_copied)
+        solution, times, picked = self._call("result", engine, self.progress, rows)
+        if self.beside is not None and self.copied.size:
+            pairs = dataclasses.replace(collect(picked, places, devices), times=times[0])
+            once, again = np.split(np.arange(len(places)), 2)
+            self.beside.compare(self.copied, rows_of(pairs, once), rows_of(pairs, again))
         if on_host:
-            solution = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(self.loaded)], solution)
+            solution = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], solution)
         return dataclasses.replace(solution, times=times[0])  # every member has the same times
 
     def describe(self) -> dict[str, float]:
@@ -71,7 +95,7 @@ class Runner:
 
     def once(self, name: str, build: Callable[[], Any]) -> Any:
         """`build()`, once for all ensembles of this simulator with these times and shapes of parameters."""
-        first = {key: value[:1] for key, value in self.members.items()}
+        first = jax.tree.map(lambda leaf: leaf[:1], self.members)
         return compiled((constants_and_arrays(self.simulator)[1], name), self._shapes(first), build)
 
     def _call(self, step: str, engine: AbstractEngine, *data: Any) -> Any:
@@ -79,7 +103,7 @@ class Runner:
         arrays, constants = constants_and_arrays(self.simulator)
         data = ((arrays, np.uint32(self.seed)), self.inputs, *data)
         lower = {"begin": self._begin, "advance": self._advance, "result": self._result}[step]
-        members = len(self.loaded) if step == "result" else None
+        members = (len(self.loaded), self.most_copied) if step == "result" else None
         which = engine if step == "advance" else type(engine).__name__
         before = time.perf_counter()
 
@@ -99,7 +123,7 @@ class Runner:
         def begin(shared, members):
             return engine.begin(eqx.combine(shared[0], constants), self.times, members)
 
-        return jax.pmap(begin, in_axes=(None, 0), devices=self.devices)
+        return jax.pmap(traced_alone(begin), in_axes=(None, 0), devices=self.devices)
 
     def _advance(self, engine: AbstractEngine, constants: Any) -> Any:
         def advance(shared, members, progress, queue, count, most_steps):
@@ -107,22 +131,28 @@ class Runner:
             simulator = eqx.combine(arrays, constants)
             return engine.advance(simulator, self.times, members, queue, count, most_steps, noise, progress)
 
-        return jax.pmap(advance, in_axes=(None, 0, 0, 0, 0, None), devices=self.devices, donate_argnums=2)
+        return jax.pmap(traced_alone(advance), in_axes=(None, 0, 0, 0, 0, None), devices=self.devices, donate_argnums=2)
 
     def _result(self, engine: AbstractEngine, constants: Any) -> Any:
         count, devices = len(self.loaded), len(self.devices)
 
+        @traced_alone
+        def solved(shared, members, progress):
+            return engine.result(eqx.combine(shared[0], constants), self.times, members, progress)
+
         def result(shared, dealt):
-            solution = engine.result(eqx.combine(shared[0], constants), self.times, *dealt)
-            times = solution.times[:1]
-            return exchange(dataclasses.replace(solution, times=None), count, devices), times
+            members, progress, rows = dealt
+            solution = solved(shared, members, progress)
+            times, solution = solution.times[:1], dataclasses.replace(solution, times=None)
+            picked = jax.tree.map(lambda leaf: leaf[rows], solution) if rows.size else None
+            return exchange(solution, count, devices), times, picked
 
         mapped = per_device(result, self.devices)
-        return jax.jit(lambda shared, members, progress: mapped(shared, (members, progress)))
+        return jax.jit(lambda shared, members, progress, rows: mapped(shared, (members, progress, rows)))
 
-    def _shapes(self, inputs: dict[str, Any]) -> tuple:
+    def _shapes(self, inputs: Members) -> tuple:
         arrays, _ = constants_and_arrays(self.simulator)
-        shapes = tuple((name, value.shape, value.dtype) for name, value in inputs.items())
+        shapes = tuple((name, value.shape, value.dtype) for name, value in inputs.parameters.items())
         parts = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays))
         return self.times, shapes, parts, tuple(self.devices), jnp.result_type(float)
 

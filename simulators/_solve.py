@@ -12,10 +12,12 @@ import numpy as np
 
 from ..data import Design, Ensemble, Solution, as_design
 from ._answers import Answers
-from ._choose import plan, solve_in_turn
+from ._apart import Apart
+from ._choose import by_lanes, plan, solve_in_turn
 from ._devices import pick_devices, put
 from ._engines import is_initial_value_problem
 from ._fingerprint import fingerprint
+from ._refinement import Refinement
 from ._runner import Runner
 
 Precision = Literal["double", "single"]
@@ -32,6 +34,7 @@ def solve_ensemble(
     batch_size: int | None = None,
     engine: Engine = "auto",
     seed: int = 0,
+    check: float = 0.01,
     progress: Callable[[int, int], None] | None = None,
     **numerics: Any,
 ) -> Ensemble:
@@ -50,6 +53,9 @@ def solve_ensemble(
       `"plain"` is `vmap` of `diffrax.diffeqsolve`, for comparison and for gradients. `"auto"` takes lanes for whatever
       states an initial value problem, plain for the rest. Values agree to rounding.
     - `seed`: randomness of stochastic simulators; member i depends on `seed` and i alone.
+    - `check`: the share of members, and at least 8, that are solved a second time with tolerances 100 times tighter, or
+      half the step. `metadata["refinement"]` says by how much each output changed, and an `AccuracyWarning` if that is
+      more than the settings promise. 0 leaves the check out. No member's values depend on it.
     - `progress`: called with (members done, members in all) after each batch.
     - `numerics`: `solver`, `rtol`, `atol`, `step`, `max_steps`, in place of the simulator's own.
 
@@ -64,7 +70,7 @@ def solve_ensemble(
             design, times=times, precision=precision, devices=devices, batch_size=batch_size, seed=seed,
             progress=progress, **options,
         )  # fmt: skip
-    _check(precision, batch_size, engine, seed)
+    _check(precision, batch_size, engine, seed, check)
     simulator = _with_numerics(simulator, numerics)
     if engine == "lanes" and not is_initial_value_problem(simulator):
         raise ValueError(f"engine: {type(simulator).__name__} states no initial value problem; use 'auto' or 'plain'.")
@@ -72,8 +78,15 @@ def solve_ensemble(
     chosen = pick_devices(devices)
     with jax.enable_x64(precision == "double"):
         runner = Runner(simulator, times, dict(design.items()), chosen, seed)
+        refinement = Refinement(simulator, check, design.members, seed, precision)
+        if refinement.sample.any():
+            if precision == "double" and by_lanes(runner, engine):
+                runner.beside = refinement
+            else:
+                runner.apart = Apart(runner, refinement, engine)
         answers, solution = _solve_batches(runner, batch_size, engine, progress)
         parameters = put({name: np.asarray(value, jnp.result_type(float)) for name, value in design.items()}, chosen)
+    refinement.warn()
     return Ensemble(
         parameters=parameters,
         solution=solution,
@@ -82,7 +95,10 @@ def solve_ensemble(
         outputs=simulator.outputs,
         coordinates=simulator.coordinates,
         time_unit=getattr(simulator, "time_unit", ""),
-        metadata=_record(simulator, design, precision, chosen, seed) | answers.describe() | runner.describe(),
+        metadata=_record(simulator, design, precision, chosen, seed)
+        | answers.describe()
+        | runner.describe()
+        | refinement.describe(),
     )
 
 
@@ -108,7 +124,7 @@ def _concatenated(parts: list[Solution]) -> Solution:
     return dataclasses.replace(solution, times=parts[0].times)
 
 
-def _check(precision: Any, batch_size: Any, engine: Any, seed: Any) -> None:
+def _check(precision: Any, batch_size: Any, engine: Any, seed: Any, check: Any) -> None:
     if precision not in ("double", "single"):
         raise ValueError(f"precision: expected 'double' or 'single', got {precision!r}.")
     if engine not in ("auto", "lanes", "plain"):
@@ -117,6 +133,8 @@ def _check(precision: Any, batch_size: Any, engine: Any, seed: Any) -> None:
         raise ValueError(f"batch_size: expected a whole number of at least 1, got {batch_size!r}.")
     if not (_is_whole(seed) and 0 <= seed < 2**32):
         raise ValueError(f"seed: expected a whole number from 0 to {2**32 - 1}, got {seed!r}.")
+    if isinstance(check, bool) or not isinstance(check, (int, float)) or not 0 <= check <= 1:
+        raise ValueError(f"check: expected a share of the members from 0 to 1, got {check!r}.")
 
 
 def _is_whole(value: Any) -> bool:
