@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     import xarray
 
-RESERVED = ("member", "time", "status", "steps", "reached", "source", "metadata")
+RESERVED = ("member", "time", "status", "steps", "reached", "event_time", "source", "metadata")
+AT_EVENT = "_at_event"  # ends the name of an output's values there
 STATISTICS = {"role": "statistics"}
 
 
@@ -44,10 +45,15 @@ def variables(ensemble: Ensemble) -> dict[str, Variable]:
     found["steps"] = Variable(("member",), ensemble.steps.astype(np.int64), STATISTICS, True)
     if ensemble.reached is not None:
         found["reached"] = Variable(("member",), ensemble.reached, _units(ensemble.time_unit) | STATISTICS, True)
+    if ensemble.event_times is not None:
+        found["event_time"] = Variable(("member",), ensemble.event_times, _units(ensemble.time_unit) | STATISTICS, True)
     for name, values in ensemble.values.items():
         output = ensemble.outputs[name]
         attributes = _units(output.unit) | {"role": "output"}
         found[name] = Variable(("member", "time", *output.dims), np.asarray(values), attributes)
+        if ensemble.event_values is not None:
+            at_event = np.asarray(ensemble.event_values[name])
+            found[name + AT_EVENT] = Variable(("member", *output.dims), at_event, attributes)
     return found
 
 

@@ -73,14 +73,30 @@ class Ensemble:
         return None if self.solution.reached is None else np.asarray(self.solution.reached)[: self.size]
 
     @property
+    def event_times(self) -> np.ndarray | None:
+        """The time of every member's event, `(member,)`, NaN where it did not happen; `None` if no event is stated."""
+        return None if self.solution.event_time is None else np.asarray(self.solution.event_time)[: self.size]
+
+    @property
+    def event_values(self) -> dict[str, np.ndarray] | None:
+        """One array `(member, *space)` per output at the event, likewise."""
+        values = self.solution.event_values
+        return None if values is None else {name: np.asarray(value)[: self.size] for name, value in values.items()}
+
+    @property
     def source(self) -> np.ndarray:
         """Who answered every member: 0 the solver, 1 the surrogate."""
         return np.asarray(self.solution.source.code)[: self.size]
 
     @property
     def ok(self) -> np.ndarray:
-        """Which members finished."""
+        """Which members have all their values."""
         return self.status == Status.ok
+
+    @property
+    def stopped(self) -> np.ndarray:
+        """Which members ended at their event."""
+        return self.status == Status.event
 
     @property
     def design(self) -> Design:
@@ -89,8 +105,12 @@ class Ensemble:
         return Design(values, self.space, self.metadata.get("method", "given"), self.metadata.get("seed"))
 
     def failures(self) -> list[dict[str, Any]]:
-        """The members that did not finish, each with its status, the steps taken, the time reached where it is known,
+        """The members that failed, each with its status, the steps taken, the time reached where it is known,
         and what to do about it."""
+        return [entry for entry in self.incomplete() if entry["status"] != Status.event.name]
+
+    def incomplete(self) -> list[dict[str, Any]]:
+        """The members that are not `ok`, as in `failures`: those that failed and those that ended at their event."""
         reached = self.reached
         return [
             {"member": int(member), "status": Status(code).name, "steps": int(self.steps[member])}

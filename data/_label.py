@@ -18,6 +18,7 @@ class Status(enum.IntEnum):
     bad_parameter = 3
     bad_output = 4
     solver_failed = 5
+    event = 6
 
 
 class Source(enum.IntEnum):
@@ -34,6 +35,7 @@ ADVICE = {
     Status.bad_parameter: "A parameter is NaN or infinite: the member was not solved.",
     Status.bad_output: "The state is finite but an output is not (a logarithm of a negative state, say).",
     Status.solver_failed: "The solver gave up: its nonlinear solver diverged, or its step became too small.",
+    Status.event: "The member ended at its event: values after that are NaN.",
 }
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -65,7 +66,8 @@ class Solution(eqx.Module):
     For one member the shapes are those below; a batch has the same fields with a leading member axis.
 
     - `times`: `(time,)`, in the simulator's time unit.
-    - `values`: one array `(time, *space)` per output. NaN throughout if the status is not `ok`.
+    - `values`: one array `(time, *space)` per output. NaN throughout if the status is not `ok`, and after the event
+      if it is `event`.
     - `status`: `Label` of `Status`.
     - `steps`: number of steps tried; 0 for a surrogate.
     - `source`: `Label` of `Source`, who answered.
@@ -73,6 +75,8 @@ class Solution(eqx.Module):
     - `bound`: the surrogate's own estimate of its relative error on this member, a scalar; `None` likewise.
     - `reached`: the time reached, a scalar: the last of `times`, or where a failed member stopped; `None` where nobody
       keeps count, as for a surrogate.
+    - `event_time`: the time of the event, a scalar; NaN if it did not happen; `None` where no event is stated.
+    - `event_values`: one array `(*space)` per output at that time, likewise.
     """
 
     times: jax.Array
@@ -83,17 +87,32 @@ class Solution(eqx.Module):
     error: dict[str, jax.Array] | None = None
     bound: jax.Array | None = None
     reached: jax.Array | None = None
+    event_time: jax.Array | None = None
+    event_values: dict[str, jax.Array] | None = None
 
 
-def finish(times, values, status, steps=0, source=Source.solver, error=None, bound=None, reached=None) -> Solution:
-    """A member's `Solution`: values that are not finite change an `ok` status; a failed member is NaN throughout."""
+def finish(
+    times, values, status, steps: Any = 0, source=Source.solver, error=None, bound=None, reached=None, event_values=None
+) -> Solution:
+    """A member's `Solution`: values that are not finite change an `ok` or `event` status; a failed member is NaN
+    throughout, one that ended at an event after the time `reached`.
+
+    Values after an event may be anything finite.
+    """
     status = jnp.asarray(status, dtype=jnp.int32)
-    finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values.values()]).all()
-    status = jnp.where((status == Status.ok) & ~finite, Status.bad_output, status)
-    ok = status == Status.ok
+    finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in [*values.values(), *(event_values or {}).values()]])
+    good = (status == Status.ok) | (status == Status.event)
+    status = jnp.where(good & ~finite.all(), Status.bad_output, status)
+    stopped = status == Status.event
 
     def mask(value):
-        return jnp.where(ok, value, jnp.nan)
+        kept = status == Status.ok
+        if event_values is not None:
+            kept = kept | (stopped & (times <= reached)).reshape(-1, *[1] * (value.ndim - 1))
+        return jnp.where(kept, value, jnp.nan)
+
+    def at_event(value):
+        return jnp.where(stopped, value, jnp.nan)
 
     return Solution(
         times=times,
@@ -104,4 +123,6 @@ def finish(times, values, status, steps=0, source=Source.solver, error=None, bou
         error=None if error is None else {name: mask(value) for name, value in error.items()},
         bound=bound,
         reached=reached,
+        event_time=None if event_values is None else at_event(reached),
+        event_values=None if event_values is None else {name: at_event(value) for name, value in event_values.items()},
     )

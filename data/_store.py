@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from ._check import check_kind, check_path
-from ._dataset import Variable, assemble, variables
+from ._dataset import AT_EVENT, Variable, assemble, variables
 from ._ensemble import Ensemble
 from ._label import Source, Status, label
 from ._solution import Output, Solution
@@ -147,6 +147,8 @@ def load_ensemble(path: str | Path) -> Ensemble:
         steps=host["steps"],
         source=label(host["source"], Source),
         reached=host.get("reached"),
+        event_time=host.get("event_time"),
+        event_values={name: host[name + AT_EVENT] for name in outputs} if "event_time" in host else None,
     )
     dims = [dim for output in outputs.values() for dim in output.dims]
     return Ensemble(

@@ -203,7 +203,7 @@ def unstated(solution: Solution, outputs: Mapping[str, Any]) -> Solution:
     surrogate counts no time reached."""
     error = {name: jnp.full_like(solution.values[name], jnp.nan) for name in outputs}
     bound = jnp.asarray(jnp.nan, next(iter(error.values())).dtype)
-    return dataclasses.replace(solution, error=error, bound=bound, reached=None)
+    return dataclasses.replace(solution, error=error, bound=bound, reached=None, event_time=None, event_values=None)
 
 
 def _merge(screened: Ensemble, solved: Ensemble, rejected: np.ndarray) -> Ensemble:

@@ -113,7 +113,7 @@ def _guarded(surrogate: Surrogate, folder: Path) -> GuardedSolver:
 
 def _warn_unanswered(answers: Ensemble) -> None:
     if not answers.ok.all():
-        why = " ".join(dict.fromkeys(f"{entry['status']}: {entry['advice']}" for entry in answers.failures()))
+        why = " ".join(dict.fromkeys(f"{entry['status']}: {entry['advice']}" for entry in answers.incomplete()))
         warnings.warn(f"{_counted(~answers.ok, 'have no answer')}. {why.rstrip('.')}", stacklevel=3)
 
 

@@ -31,7 +31,7 @@ def solve_truth(simulator: Any, design: Mapping[str, Any] | Ensemble, times: np.
         design = as_design(simulator.parameters, design)
         ensemble = solve_ensemble(simulator, design, times=times, precision=precision, check=0)  # type: ignore[arg-type]
     if not ensemble.ok.any():
-        first = ensemble.failures()[0]
+        first = ensemble.incomplete()[0]
         raise ValueError(
             f"none of the {len(ensemble)} held-out members finished ({first['status']}). {first['advice']} "
             "Without truth there is nothing to compare with."

@@ -197,7 +197,7 @@ def _members(surrogate, truth: Ensemble, kept, members, errors, given) -> dict[s
     return {
         "total": len(truth),
         "judged": len(kept),
-        "excluded": truth.failures(),
+        "excluded": truth.incomplete(),
         "blow_ups": [int(member) for member in kept[~np.isfinite(errors)]],
         "outside": int(np.sum(~inside)),
         "outside_share": float(np.mean(~inside)),

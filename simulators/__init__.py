@@ -10,6 +10,7 @@ from ._decay import Decay as Decay
 from ._devices import pick_devices as pick_devices
 from ._devices import shard as shard
 from ._etdrk4 import ETDRK4 as ETDRK4
+from ._event import Event as Event
 from ._fingerprint import fingerprint as fingerprint
 from ._fingerprint import same_function as same_function
 from ._fixed_step import FixedStep as FixedStep

@@ -27,7 +27,8 @@ def ode_ladder(simulator: ODESimulator) -> Iterator[tuple[str, AbstractSimulator
     if isinstance(own, diffrax.AbstractImplicitSolver):
         solvers = [diffrax.Kvaerno3(), own]
     else:
-        yield from fixed_step_ladder(simulator, max(32, MOST_STEPS // len(simulator.times)))
+        if simulator.event is None and simulator.jumps is None:
+            yield from fixed_step_ladder(simulator, max(32, MOST_STEPS // len(simulator.times)))
         solvers = [diffrax.Bosh3(), diffrax.Tsit5(), Rodas5P() if simulator.numerics.automatic else own]
     adaptive = {type(solver): solver for solver in solvers if isinstance(solver, diffrax.AbstractAdaptiveSolver)}
     for solver in adaptive.values():

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..data import Status
 from ._lane import IDLE, Lane, Stepper
 from ._members import Members
 from ._problem import Problem
@@ -32,21 +33,25 @@ class Progress(eqx.Module):
 
     - `states`: packed states at the saved times, `(row, time, ...)`; those of a member that is not `ok` mean nothing.
     - `status`: code of `Status`; `steps`: trial steps; `reached`: the time, counted from the initial state; `(row,)`.
+    - `last`: the packed state there, `(row, ...)`; `None` where no event needs it.
     """
 
     states: Any
     status: jax.Array
     steps: jax.Array
     reached: jax.Array
+    last: Any
 
 
 def begin(problem: Problem, times: jax.Array, rows: int, pack: Callable[[Any], Any]) -> Progress:
     """Room for so many rows, of problems like this one."""
-    states = jax.tree.map(
-        lambda leaf: jnp.zeros((rows, len(times), *leaf.shape), leaf.dtype), jax.eval_shape(pack, problem.y0)
-    )
+    shape = jax.eval_shape(pack, problem.y0)
+    states = jax.tree.map(lambda leaf: jnp.zeros((rows, len(times), *leaf.shape), leaf.dtype), shape)
+    last = None
+    if problem.event is not None:
+        last = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), shape)
     codes = jnp.zeros(rows, jnp.int32)
-    return Progress(states, codes, codes, jnp.zeros(rows, times.dtype))
+    return Progress(states, codes, codes, jnp.zeros(rows, times.dtype), last)
 
 
 def drive(
@@ -84,6 +89,7 @@ def drive(
 
     trial = jax.vmap(lambda lane: stepper.advance(terms, lane, most_steps))
     finished = jax.vmap(stepper.finished)
+    locate = jax.vmap(lambda lane: stepper.locate(terms, lane))
 
     def take(places: jax.Array, states: Any) -> tuple[Lane, Any]:
         """Lanes of the rows at these places of the queue, idle behind its end, and their initial states stored."""
@@ -110,6 +116,9 @@ def drive(
         lanes, taken, progress = carry
         lanes, states = block(lanes, progress.states)
         done = finished(lanes) & (lanes.row != IDLE)
+        if stepper.event is not None:
+            stopped = jnp.any(lanes.status == Status.event)
+            lanes = jax.lax.cond(stopped, locate, lambda lanes: lanes, lanes)
         row = jnp.where(done, lanes.row, IDLE)
         place = taken + jnp.cumsum(done, dtype=jnp.int32) - 1
         fresh, states = take(jnp.where(done, place, IDLE), states)
@@ -118,12 +127,15 @@ def drive(
             status=_put(progress.status, row, lanes.status),
             steps=_put(progress.steps, row, lanes.steps),
             reached=_put(progress.reached, row, lanes.t),
+            last=None
+            if progress.last is None
+            else jax.tree.map(lambda array, value: _put(array, row, value), progress.last, jax.vmap(pack)(lanes.y)),
         )
         lanes = jax.tree.map(lambda new, old: jnp.where(_along(done, new), new, old), fresh, lanes)
         return lanes, taken + jnp.sum(done, dtype=jnp.int32), progress
 
     lanes, states = take(jnp.arange(schedule.lanes, dtype=jnp.int32), progress.states)
-    progress = Progress(states, progress.status, progress.steps, progress.reached)
+    progress = dataclasses.replace(progress, states=states)
     carry = (lanes, jnp.asarray(schedule.lanes, jnp.int32), progress)
     return jax.lax.while_loop(lambda carry: jnp.any(carry[0].row != IDLE), body, carry)[-1]
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ..data import Solution, Status, finish
+from ..data import Solution
 from ._drive import Schedule, begin, drive
 from ._lane import Stepper
 from ._members import Members
@@ -96,6 +96,7 @@ class Lanes(AbstractEngine):
             times=problem.times,
             first=_initial_times(simulator, times),
             most_saves=self.saves,
+            event=_packed(problem)[0].event,
         )
         unroll = _unroll(self.solver, Scalars.of(problem.y0).size) if small else 1
         return drive(
@@ -112,16 +113,15 @@ class Lanes(AbstractEngine):
 
     def result(self, simulator, times, members, progress):
         problem = _any_problem(simulator, times, members)
-        states = Scalars.of(problem.y0).restore(progress.states) if _is_small(problem) else progress.states
 
-        def one(member, state, status, steps, reached):
-            args = _problem(simulator, times, member).args
-            values = simulator.observables(problem.times, state, args)
-            finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state)]).all()
-            status = jnp.where((status == Status.ok) & ~finite, Status.non_finite, status)
-            return finish(simulator.start + problem.times, values, status, steps, reached=simulator.start + reached)
+        def unpacked(states):
+            return Scalars.of(problem.y0).restore(states) if _is_small(problem) else states
 
-        return jax.vmap(one)(members, states, progress.status, progress.steps, progress.reached)
+        def one(member, states, status, steps, reached, last):
+            return simulator.finished(_problem(simulator, times, member), states, status, steps, reached, last)
+
+        states, last = unpacked(progress.states), None if progress.last is None else unpacked(progress.last)
+        return jax.vmap(one)(members, states, progress.status, progress.steps, progress.reached, last)
 
     def describe(self):
         return {"engine": "lanes", "solver": solver_name(self.solver), "lanes": self.lanes}

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 LIBRARIES = ("jax", "jaxlib", "numpy", "diffrax", "equinox", "scipy", "optax", "lineax", "optimistix", "jaxtyping")
+LATER = ("event", "jumps")  # without them the fingerprint is what it was before there were any
 NOT_PHYSICS = ("numerics", "times", "points", "solve_points", "description", "reference", "name")
 
 
@@ -92,7 +93,11 @@ def _is_library(module: str) -> bool:
 
 def _describe_module(module: eqx.Module, seen: tuple[int, ...]) -> Any:
     kind = type(module)
-    fields = {k: _describe(v, seen) for k, v in vars(module).items() if k not in NOT_PHYSICS}
+    fields = {
+        k: _describe(v, seen)
+        for k, v in vars(module).items()
+        if k not in NOT_PHYSICS and not (k in LATER and v is None)
+    }
     # the generic ODESimulator is its functions; every other class has its equations in its own source
     source = "" if kind.__name__ == "ODESimulator" else _source_of_class(kind)
     return [kind.__qualname__, source, fields, getattr(module, "start", None)]

@@ -80,6 +80,12 @@ class FixedStep(AbstractSimulator):
     numerics: RungeKutta4  # type: ignore[assignment]
 
     def __init__(self, simulator: ODESimulator, substeps: int = 4, *, numerics: RungeKutta4 | None = None):
+        stated = [name for name in ("event", "jumps") if getattr(simulator, name) is not None]
+        if stated:
+            raise ValueError(
+                f"{' and '.join(stated)}: steps between saved times cannot end there; give {simulator.name} "
+                "numerics=Numerics(...) in place of FixedStep."
+            )
         self.simulator = simulator
         self.numerics = RungeKutta4(substeps) if numerics is None else numerics
 

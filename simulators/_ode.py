@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import RESERVED, Output, ParameterSpace, as_outputs
+from ._event import Event
+from ._jumps import as_jumps, clock, within
 from ._numerics import Numerics
 from ._problem import AbstractInitialValueSimulator, Problem, screen
 from ._simulator import AbstractSimulator, as_times, read_times
@@ -27,10 +29,13 @@ class ODESimulator(AbstractInitialValueSimulator):
     - `outputs`: names, or names with `data.Output(unit=...)`; one for each component of the state, unless `observe`
       is given.
     - `observe`: `g(t, y, p)` returning one value per output by name, for outputs that are not the state itself.
+    - `event`: where a member ends before its last time, an `Event`.
+    - `jumps`: times at which `f` is discontinuous in t, `(jump,)`, or a function `p -> times` where they depend on the
+      parameters; steps end at them.
     - `numerics`: solver and tolerances.
     - `name`, `description`, `reference`, `time_unit`: text for listings and labels.
 
-    **Raises:** `ValueError` if names clash or times do not increase.
+    **Raises:** `ValueError` if names clash, times do not increase, or jumps come with steps of a fixed length.
     """
 
     vector_field: Callable
@@ -39,6 +44,8 @@ class ODESimulator(AbstractInitialValueSimulator):
     times: np.ndarray = eqx.field(converter=as_times)
     outputs: dict[str, Output] = eqx.field(static=True, converter=as_outputs)
     observe: Callable | None = None
+    event: Event | None = None
+    jumps: Any = eqx.field(default=None, converter=as_jumps)
     numerics: Numerics = Numerics()
     name: str = eqx.field(default="ode", static=True)
     description: str = eqx.field(default="", static=True)
@@ -54,6 +61,13 @@ class ODESimulator(AbstractInitialValueSimulator):
                 f"expected different names for parameters and outputs, none of {', '.join(sorted(RESERVED))}; "
                 f"rename {', '.join(sorted(clash))}."
             )
+        if self.event is not None and not isinstance(self.event, Event):
+            raise ValueError(f"event: expected simulators.Event(function), got {self.event!r}.")
+        if self.jumps is not None and self.numerics.step is not None:
+            raise ValueError(
+                "jumps: steps of a fixed length cannot end at them; give rtol and atol in place of step, or leave "
+                "jumps out."
+            )
 
     @property
     def start(self) -> float:
@@ -66,8 +80,14 @@ class ODESimulator(AbstractInitialValueSimulator):
         known, p = screen(p, dtype)
         times = jnp.asarray(read_times(self.times, ts) - self.start, dtype)
         y0 = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), self.initial_state(p))
-        field = self.vector_field if self.start == 0 else lambda t, y, p: self.vector_field(self.start + t, y, p)
-        return Problem(diffrax.ODETerm(field), y0, p, times, known)
+        jumps = None if self.jumps is None else within(self._jumps(p, dtype), times[-1])
+        now = clock(self.start, None if self.jumps is None else lambda p: self._jumps(p, dtype))
+
+        def timed(function):
+            return function if self.start == 0 else lambda t, y, p: function(now(t, p), y, p)
+
+        event = None if self.event is None else self.event.moved(timed)
+        return Problem(diffrax.ODETerm(timed(self.vector_field)), y0, p, times, known, event, jumps)
 
     def observables(self, times: jax.Array, states: Any, args: Any) -> dict[str, jax.Array]:
         return self._observe(self.start + times, states, args)
@@ -76,6 +96,12 @@ class ODESimulator(AbstractInitialValueSimulator):
         from ._cheaper import ode_ladder
 
         return ode_ladder(self)
+
+    def _jumps(self, p: dict[str, jax.Array], dtype: Any) -> jax.Array:
+        """The jumps, `(jump,)`, counted from the initial state."""
+        if not callable(self.jumps):
+            return jnp.asarray(self.jumps - self.start, dtype)
+        return jnp.ravel(jnp.asarray(self.jumps(p), dtype)) - self.start
 
     def _observe(self, times: jax.Array, states: Any, p: dict[str, jax.Array]) -> dict[str, jax.Array]:
         if self.observe is not None:

@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from ..data import Solution, Status, finish
 from ._control import initial_step
+from ._event import Event, as_diffrax, held
 from ._numerics import Accuracy, Numerics
 from ._rosenbrock import Rodas5P
 from ._simulator import AbstractSimulator
@@ -31,6 +32,8 @@ class Problem(eqx.Module):
     - `args`: what the terms take besides time and state.
     - `times`: `(time,)`, increasing, none negative.
     - `known`: whether every parameter is finite; if not, the numbers above are placeholders.
+    - `event`: where the solve ends early, its time that of this problem; or `None`.
+    - `jumps`: times at which the vector field is discontinuous, `(jump,)`, sorted, infinite ones unused; or `None`.
     """
 
     terms: Any
@@ -38,6 +41,8 @@ class Problem(eqx.Module):
     args: Any
     times: jax.Array
     known: jax.Array
+    event: Event | None = None
+    jumps: jax.Array | None = None
 
 
 class AbstractInitialValueSimulator(AbstractSimulator):
@@ -89,16 +94,48 @@ class AbstractInitialValueSimulator(AbstractSimulator):
             y0=problem.y0,
             args=problem.args,
             saveat=diffrax.SaveAt(subs=[diffrax.SubSaveAt(ts=problem.times), diffrax.SubSaveAt(t1=True)]),
-            stepsize_controller=self.numerics.controller,
+            stepsize_controller=_controller(self.numerics, problem),
+            event=None if problem.event is None else as_diffrax(problem.event, problem.terms),
             max_steps=self.numerics.max_steps,
             throw=False,  # an exception would need a host callback and stop every member
         )
-        states, _ = cast(Any, solution.ys)
+        states, last = cast(Any, solution.ys)
         _, (reached,) = cast(Any, solution.ts)
+        last = jax.tree.map(lambda leaf: leaf[0], last)
+        status = status_of(solution.result)
+        return self.finished(problem, states, status, solution.stats["num_steps"], reached, last)
+
+    def finished(
+        self, problem: Problem, states: Any, status: jax.Array, steps: jax.Array, reached: jax.Array, last: Any
+    ) -> Solution:
+        """The `Solution` of states at the problem's times, or, where `status` is `event`, at those until `reached`,
+        where the state was `last`.
+
+        `reached` is counted from the initial state.
+        """
+        at_event = None
+        if problem.event is not None:
+            stopped = status == Status.event
+            stop = jnp.where(stopped, reached, problem.times[-1])
+            states = held(problem.times, states, stop, last)
+            at_event = self.observables(reached[None], jax.tree.map(lambda leaf: leaf[None], last), problem.args)
+            at_event = {name: value[0] for name, value in at_event.items()}
+        else:
+            reached = jax.lax.stop_gradient(reached)
+        finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(states)]).all()
+        good = (status == Status.ok) | (status == Status.event)
+        status = jnp.where(good & ~finite, Status.non_finite, status)
+        status = jnp.where(problem.known, status, Status.bad_parameter)
         values = self.observables(problem.times, states, problem.args)
-        status = jnp.where(problem.known, status_of(solution.result, states), Status.bad_parameter)
-        reached = self.start + jnp.where(problem.known, jax.lax.stop_gradient(reached), 0)
-        return finish(self.start + problem.times, values, status, solution.stats["num_steps"], reached=reached)
+        reached = self.start + jnp.where(problem.known, reached, 0)
+        return finish(self.start + problem.times, values, status, steps, reached=reached, event_values=at_event)
+
+
+def _controller(numerics: Numerics, problem: Problem) -> diffrax.AbstractStepSizeController:
+    controller = numerics.controller
+    if problem.jumps is None:
+        return controller
+    return diffrax.ClipStepSizeController(cast(Any, controller), jump_ts=jax.lax.stop_gradient(problem.jumps))
 
 
 def first_step(problem: Problem, solver: diffrax.AbstractSolver, numerics: Numerics | Accuracy) -> jax.Array:
@@ -130,14 +167,11 @@ def with_tolerances(solver: Any, numerics: Numerics | Accuracy) -> Any:
     return eqx.tree_at(lambda s: s.root_finder, solver, finder)
 
 
-def status_of(result: diffrax.RESULTS, states: Any) -> jax.Array:
-    """Our status of diffrax's result and the states that it saved."""
-    finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(states)]).all()
-    return jnp.where(
-        result == diffrax.RESULTS.successful,
-        jnp.where(finite, Status.ok, Status.non_finite),
-        jnp.where(result == diffrax.RESULTS.max_steps_reached, Status.max_steps, Status.solver_failed),
-    )
+def status_of(result: diffrax.RESULTS) -> jax.Array:
+    """Our status of diffrax's result, whether or not the states are finite."""
+    status = jnp.where(result == diffrax.RESULTS.successful, Status.ok, Status.solver_failed)
+    status = jnp.where(result == diffrax.RESULTS.max_steps_reached, Status.max_steps, status)
+    return jnp.where(result == diffrax.RESULTS.event_occurred, Status.event, status)
 
 
 def screen(params: Mapping[str, Any], dtype: Any) -> tuple[jax.Array, dict[str, jax.Array]]:

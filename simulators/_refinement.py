@@ -96,22 +96,28 @@ class Refinement:
 
     def compare(self, numbers: np.ndarray, solution: Solution, finer: Solution) -> None:
         """Note how the members `numbers` changed. Both solutions are of these, on the host."""
-        good = np.asarray(solution.status.code) == Status.ok
-        resolved = np.asarray(finer.status.code) == Status.ok
-        self.unresolved += numbers[good & ~resolved].tolist()
-        both = np.flatnonzero(good & resolved)
+        status, finer_status = np.asarray(solution.status.code), np.asarray(finer.status.code)
+        good = (status == Status.ok) | (status == Status.event)
+        self.unresolved += numbers[good & (finer_status != status)].tolist()
+        both = np.flatnonzero(good & (finer_status == status))
         if not both.size:
             return
         times = np.ravel(np.asarray(solution.times, np.float64))
         self.members = np.concatenate([self.members, numbers[both]])
         for name, values in solution.values.items():
-            own, other = np.asarray(values)[both], np.asarray(finer.values[name])[both]
-            changes = relative_changes(own, other)
-            place = changes.argmax(axis=1)
-            row = np.arange(len(both))
-            size = np.abs(other).max(axis=tuple(range(2, other.ndim)))
-            found = np.stack([changes[row, place], times[place], size[row, place]], axis=1)
-            self.worst[name] = np.concatenate([self.worst.get(name, np.zeros((0, 3))), found])
+            self._note(name, *_common(np.asarray(values)[both], np.asarray(finer.values[name])[both]), times)
+        if solution.event_time is not None:
+            own, other = (np.asarray(each.event_time)[both][:, None] for each in (solution, finer))
+            self._note("event_time", *_common(own, other), times[-1:])
+
+    def _note(self, name: str, own: np.ndarray, other: np.ndarray, times: np.ndarray) -> None:
+        """Note the largest change of one output in each member."""
+        changes = relative_changes(own, other)
+        place = changes.argmax(axis=1)
+        row = np.arange(len(own))
+        size = np.abs(other).max(axis=tuple(range(2, other.ndim)))
+        found = np.stack([changes[row, place], times[place], size[row, place]], axis=1)
+        self.worst[name] = np.concatenate([self.worst.get(name, np.zeros((0, 3))), found])
 
     def describe(self) -> dict[str, Any]:
         """JSON-ready: what was solved again and how, and how much each output changed; `None` if nothing was."""
@@ -173,6 +179,12 @@ def rows_of(solution: Solution, rows: np.ndarray) -> Solution:
     members = dataclasses.replace(solution, times=None)
     picked = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], members)
     return dataclasses.replace(picked, times=solution.times)
+
+
+def _common(own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both, with 0 where a value is missing in either, after an event."""
+    missing = np.isnan(own) | np.isnan(other)
+    return np.where(missing, 0, own), np.where(missing, 0, other)
 
 
 def _words(record: dict[str, Any]) -> str:

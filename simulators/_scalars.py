@@ -63,10 +63,15 @@ def scalarise(problem: Problem) -> tuple[Problem, Scalars]:
     def split_field(t, numbers, args):
         return scalars.split(field(t, scalars.join(numbers), args))
 
+    def split_event(function):
+        return lambda t, numbers, args: function(t, scalars.join(numbers), args)
+
     return Problem(
         terms=diffrax.ODETerm(split_field),
         y0=scalars.split(problem.y0),
         args=problem.args,
         times=problem.times,
         known=problem.known,
+        event=None if problem.event is None else problem.event.moved(split_event),
+        jumps=problem.jumps,
     ), scalars

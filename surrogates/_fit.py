@@ -256,7 +256,7 @@ def _settings(plan: Plan, grid: Grid, validation: float, transform: str, loss: A
 
 def _provenance(architecture, ensemble: Ensemble, grid: Grid, parts: dict, plan: Plan, watch: Watch) -> dict[str, Any]:
     """JSON-ready: how the surrogate came about."""
-    failures = {entry["member"]: entry["status"] for entry in ensemble.failures()}
+    failures = {entry["member"]: entry["status"] for entry in ensemble.incomplete()}
     return {
         "architecture": architecture.to_json(),
         "simulator": ensemble.metadata.get("simulator", ""),

@@ -169,7 +169,7 @@ def test_single_precision_and_failed_members(members):
 
 
 def test_unstable_step_is_a_status_not_an_exception(members):
-    ensemble = simulators.solve_ensemble(Burgers(), members, step=0.1)
+    ensemble = simulators.solve_ensemble(Burgers(), members, step=0.1, check=0)
     assert {f["status"] for f in ensemble.failures()} == {"non_finite"}
 
 

@@ -75,7 +75,9 @@ def test_order_four_in_time():
 def test_mean_stays_and_the_state_stays_bounded_on_the_attractor():
     """On the attractor the rms is about 1.3 and |u| below 4, whatever the start; the mean never changes."""
     simulator = KuramotoSivashinsky(times=np.linspace(100, 300, 41))
-    ensemble = simulators.solve_ensemble(simulator, data.sample(simulator.parameters, 4, method="random", seed=3))
+    design = data.sample(simulator.parameters, 4, method="random", seed=3)
+    with pytest.warns(simulators.AccuracyWarning):  # chaos: no step gives the state itself at t = 230
+        ensemble = simulators.solve_ensemble(simulator, design)
     assert ensemble.ok.all()
     u = np.asarray(ensemble.values["u"])
     assert u.shape == (4, 41, 256)
